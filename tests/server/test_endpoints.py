@@ -1,7 +1,7 @@
 import json
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import openai
@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from segue.bounds import DRAWN_SEEDS
 from segue.dialects.rendering.logprobs import LegacyLogprobs
 from segue.errors import Unavailable
-from segue.server import endpoints, feed
-from segue.server.stream import Stream
+from segue.server import endpoints
 from segue.types import (
     Alternative,
     CompletionRequest,
@@ -222,32 +221,6 @@ def test_large_answers_are_rendered_beside_the_event_loop(
     assert answer.text.count('"b":-2.0') == 150
     assert (50, True) in threads
     assert {is_beside for size, is_beside in threads if size > 1} == {True}
-
-
-def test_what_arrives_while_an_answer_is_rendered_is_no_backlog(
-    launch: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The client was told that it does not read, when there was nothing to read yet."""
-    monkeypatch.setattr(feed, "MAX_BACKLOG", 1000)
-    pause, have_arrived = Pause(), threading.Event()
-
-    def script(request: CompletionRequest) -> Iterator[Event | Pause | Exception]:
-        prompt, *rest, done = scoring(request)
-        yield from (prompt, pause, *rest)
-        have_arrived.set()
-        yield done
-
-    live = launch(script)
-    render = Stream.render
-
-    def rendering(self: Stream, events: Sequence[Event]) -> tuple[list[bytes], bool]:
-        live.release(pause)
-        have_arrived.wait(PATIENCE_S)
-        return render(self, events)
-
-    monkeypatch.setattr(Stream, "render", rendering)
-    answer = live.complete(echo=True, logprobs=100, stream=True)
-    assert answer.text.count('"b":-2.0') == 150
 
 
 def test_an_answer_that_is_not_streamed_holds_so_many_scores(

@@ -1,5 +1,7 @@
 """Events of a stream as writes: the same bytes, written at once or by the endpoint."""
 
+import threading
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +13,26 @@ from segue.bounds import LARGE_ANSWER_ITEMS
 from segue.dialects.base import Stamp
 from segue.dialects.openai import OPENAI, error_reply
 from segue.errors import EngineFault
+from segue.server import feed
 from segue.server.framing import FRAMES
 from segue.server.stream import Stream
 from segue.server.transport.chunk_writer import ChunkWriter, chunk_writer, offer_chunks
-from segue.types import Delta, Done, Event, Failed, Searching, TokenScore, Usage
+from segue.types import (
+    Alternative,
+    CompletionRequest,
+    Delta,
+    Done,
+    Event,
+    Failed,
+    Prompted,
+    Searching,
+    TokenScore,
+    Usage,
+)
+from tests.server.conftest import Launch
 from tests.server.transport.test_chunk_writer import Cycle
+from tests.support.fakes import Pause, speak
+from tests.support.waiting import PATIENCE_S
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=1, fingerprint="f")
 
@@ -99,3 +116,31 @@ def test_what_cannot_be_rendered_ends_the_stream(caplog: pytest.LogCaptureFixtur
 
 def test_no_events_are_a_sign_of_life() -> None:
     assert stream().render([]) == ([b": keep-alive\n\n"], False)
+
+
+def test_what_arrives_while_an_answer_is_rendered_is_no_backlog(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client was told that it does not read, when there was nothing to read yet."""
+    monkeypatch.setattr(feed, "MAX_BACKLOG", 1000)
+    pause, have_arrived = Pause(), threading.Event()
+
+    def script(request: CompletionRequest) -> Iterator[Event | Pause | Exception]:
+        score = TokenScore(97, b"a", -1.0, 1, (Alternative(98, b"b", -2.0),) * 100)
+        *rest, done = list(speak()(request))[1:]
+        yield Prompted(0, (97,) * 50, 0, "a" * 50, (score,) * 50)
+        yield from (pause, *[Delta(0, "a", (97,), (score,))] * 20, *rest)
+        have_arrived.set()
+        yield done
+
+    live = launch(script)
+    render = Stream.render
+
+    def rendering(self: Stream, events: Sequence[Event]) -> tuple[list[bytes], bool]:
+        live.release(pause)
+        have_arrived.wait(PATIENCE_S)
+        return render(self, events)
+
+    monkeypatch.setattr(Stream, "render", rendering)
+    answer = live.complete(echo=True, logprobs=100, stream=True)
+    assert answer.text.count('"b":-2.0') == 70
