@@ -1,3 +1,5 @@
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -178,6 +180,14 @@ def test_numbers_that_are_none_are_not_told(tmp_path: Path, key: str, value: str
     info = model_info("tiny", "llama", vocab, limits)
     assert info.quantization in ("unknown", "GUESSED", "F32")
     assert info.train_context in (0, 512)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others have no such names")
+def test_a_file_whose_name_is_not_utf_8_is_loaded_and_told_in_utf_8(tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.gguf")
+    vocab = LlamaVocab(str(write_tiny_gguf(tmp_path / "x.gguf").rename(path)))
+    assert vocab.file == "caf\ufffd.gguf"
+    vocab.close()
 
 
 def test_model_info_comes_from_the_file(tmp_path: Path) -> None:
