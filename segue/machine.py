@@ -155,11 +155,8 @@ def file_problem(file: Path) -> str | None:
         return "it is a folder"
     if not file.parent.is_dir():
         return f"there is no folder {file.parent}"
-    return (
-        None
-        if os.access(file if file.exists() else file.parent, os.W_OK)
-        else "it is not permitted"
-    )
+    is_permitted = os.access(file if file.exists() else file.parent, os.W_OK)
+    return None if is_permitted else "it is not permitted"
 
 
 def port_problem(host: str, port: int) -> str | None:

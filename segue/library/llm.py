@@ -201,10 +201,8 @@ class LLM:
             if isinstance(event, Delta):
                 piece = Piece(event.choice, event.text, event.tokens, event.scores or ())
                 pieces.put(piece)
-            elif (
-                isinstance(event, Prompted) and event.text
-            ):  # with echo, every choice begins with it
-                for choice in range(request.n):
+            elif isinstance(event, Prompted) and event.text:
+                for choice in range(request.n):  # with echo, every one begins with the prompt
                     pieces.put(Piece(choice, event.text, ()))
 
     async def _score(self, request: CompletionRequest) -> Score:

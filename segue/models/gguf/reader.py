@@ -12,9 +12,7 @@ from segue.models.gguf.types import TENSOR_TYPES
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)  # version 1 counted with 32 bits and has not been written since 2023
 _MAX_KEY, _MAX_TENSOR_NAME, _MAX_DIMS = 65535, 64, 4
-_MAX_ENTRIES = (
-    100_000  # of each kind: models have thousands. Minutes would pass over millions of them
-)
+_MAX_ENTRIES = 100_000  # of each kind: models have thousands, and millions took minutes
 _MAX_SHOWN = 80  # characters of a name in a message
 
 # GGUF's type numbers of metadata values.

@@ -91,7 +91,10 @@ def find_roles(
 
 def wrong_words(metadata: Mapping[str, Value], lists: Collection[str]) -> str | None:
     """What the file says of its special tokens in a type that llama.cpp refuses, or None. `lists`: keys of arrays."""
-    for kind, what, names in ((int, "the number of a token", _NUMBERS), (bool, "a truth", _FLAGS)):
+    for kind, what, names in (
+        (int, "the number of a token", _NUMBERS),
+        (bool, "true or false", _FLAGS),
+    ):
         for key in (f"tokenizer.ggml.{name}" for name in names):
             value = metadata.get(key, kind(0))
             if key in lists:

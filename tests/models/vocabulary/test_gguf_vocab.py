@@ -195,7 +195,7 @@ def test_vocabularies_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
         ("eot_token_id", True, Kind.BOOL, "eot_token_id is True, not the number of a token"),
         ("fim_pre_token_id", "1", Kind.STRING, "fim_pre_token_id is '1', not the number"),
         ("eos_token_id", [1], Kind.ARRAY, "eos_token_id is a list, not the number"),
-        ("add_bos_token", 1, Kind.UINT32, "add_bos_token is 1, not a truth"),
+        ("add_bos_token", 1, Kind.UINT32, "add_bos_token is 1, not true or false"),
     ],
 )
 def test_words_of_another_type_are_refused_as_by_llama_cpp(
