@@ -9,7 +9,7 @@ from segue.runners.cpu.products.formats import FLOATS, FORMATS
 
 _HEAD = """# Models that the CPU runner computes
 
-<!-- Written by `python -m segue.runners.cpu.anatomy.document > docs/models.md`: change families.py instead. -->
+<!-- Written by `python -m segue.runners.cpu.anatomy.document > docs/models.md`: change families/ instead. -->
 
 A GGUF file whose architecture has a row here is computed by Segue's own kernels. Other architectures, and files that
 say something beyond the table, run on llama.cpp. `segue models show FILE.gguf` tells the architecture, which runner

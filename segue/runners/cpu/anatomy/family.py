@@ -1,4 +1,4 @@
-"""What the models of one architecture have in common: the columns of the table in families.py."""
+"""What the models of one architecture have in common: the columns of the table in families/."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -2,20 +2,9 @@
 
 from collections.abc import Mapping
 
+from segue.runners.cpu.anatomy.families.keys import SIGMOID
 from segue.runners.cpu.anatomy.family import Family
 
-_EXPERTS = (
-    "expert_count",
-    "expert_used_count",
-    "expert_feed_forward_length",
-    "leading_dense_block_count",
-    "expert_shared_count",
-    "expert_weights_scale",
-    "expert_weights_norm",
-    "expert_gating_func",
-    "expert_group_count",
-    "expert_group_used_count",
-)
 _RANKS = ("attention.kv_lora_rank", "attention.q_lora_rank")
 _NEEDED = ("attention.kv_lora_rank", "rope.dimension_count")
 _MIXTURE = Family(
@@ -26,7 +15,7 @@ _MIXTURE = Family(
     shared_expert="plain",
     has_choice_bias=True,
     settings=(
-        *_EXPERTS,
+        *SIGMOID,
         *_RANKS,
         "attention.key_length_mla",
         "attention.value_length_mla",

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 
+from segue.runners.cpu.anatomy.families.keys import EXPERTS, MIXTURE, SECTIONS, SHARED
 from segue.runners.cpu.anatomy.family import Family
 from segue.runners.cpu.anatomy.states.recurrence import KDA_SIZE, NORMED
 
-_SHARED = "expert_shared_feed_forward_length"
-_COUNTS = ("expert_count", "expert_used_count")
-_EXPERTS = (*_COUNTS, "expert_feed_forward_length", _SHARED)
-_SECTIONS = "rope.dimension_sections"
+_EXPERTS = (*MIXTURE, SHARED)
 _STATES = (
     "ssm.conv_kernel",
     "ssm.group_count",
@@ -56,8 +54,8 @@ HYBRIDS: Mapping[str, Family] = {
         head_norms="each",
         attention_gate="joined",
         mixer="delta",
-        settings=(_SECTIONS, *_HYBRID),
-        needed=(_SECTIONS, *_STATES),
+        settings=(SECTIONS, *_HYBRID),
+        needed=(SECTIONS, *_STATES),
     ),
     "qwen35moe": Family(
         sections="interleaved",
@@ -67,8 +65,8 @@ HYBRIDS: Mapping[str, Family] = {
         shared_expert="gated",
         attention_gate="joined",
         mixer="delta",
-        settings=(*_EXPERTS, _SECTIONS, *_HYBRID),
-        needed=(_SECTIONS, *_STATES),
+        settings=(*_EXPERTS, SECTIONS, *_HYBRID),
+        needed=(SECTIONS, *_STATES),
     ),
     "lfm2": Family(
         head_norms="each",
@@ -96,8 +94,8 @@ HYBRIDS: Mapping[str, Family] = {
         may_bias=("attn_output", "ffn_gate", "ffn_up", "ffn_down"),
         divides_logits=True,
         settings=(
-            *_COUNTS,
-            _SHARED,
+            *EXPERTS,
+            SHARED,
             "attention.scale",
             "embedding_scale",
             "residual_scale",
@@ -142,7 +140,7 @@ HYBRIDS: Mapping[str, Family] = {
             "nextn_predict_layers",
             *_STATES,
         ),
-        needed=("expert_feed_forward_length", _SHARED, *_STATES),
+        needed=("expert_feed_forward_length", SHARED, *_STATES),
     ),
     "falcon-h1": Family(
         mixer="mamba",
@@ -159,7 +157,7 @@ HYBRIDS: Mapping[str, Family] = {
         routing="softmax",
         mixer="mamba1",
         has_time_norms=True,
-        settings=(*_COUNTS, *_MAMBA1),
+        settings=(*EXPERTS, *_MAMBA1),
         needed=_MAMBA1,
     ),
     # llama.cpp makes shares 1 together whatever the file says.

@@ -1,0 +1,15 @@
+"""The table of architectures: how the models of each architecture name in GGUF files compute.
+
+To add an architecture, add a row to one of the files here; family.py has its columns. What varies between files of one
+architecture is read from the file: measures.py, layers.py.
+"""
+
+from collections.abc import Mapping
+
+from segue.runners.cpu.anatomy.families.dense import DENSE
+from segue.runners.cpu.anatomy.families.hybrids import HYBRIDS
+from segue.runners.cpu.anatomy.families.latents import LATENTS
+from segue.runners.cpu.anatomy.families.mixtures import MIXTURES
+from segue.runners.cpu.anatomy.family import Family
+
+FAMILIES: Mapping[str, Family] = {**DENSE, **MIXTURES, **LATENTS, **HYBRIDS}
