@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tests.support.models.layers.tiny_latent import TinyLatent
 from tests.support.models.tiny_hybrid_models import HYBRIDS
+from tests.support.models.tiny_windowed_models import WINDOWED
 from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, WIDTH, Tiny, Value
 
 _AFTER = ("post_attention_norm", "post_ffw_norm")
@@ -374,6 +375,7 @@ MODELS: Mapping[str, Tiny] = {
     "gemma4 with experts": replace(_GEMMA4, experts=8, has_dense_beside=True).with_settings(
         **_MIXTURE, expert_feed_forward_length=32
     ),
+    **WINDOWED,
     **HYBRIDS,
     "maincoder": Tiny("maincoder", head_norms="each"),
     "xverse": Tiny("xverse"),

@@ -55,6 +55,7 @@ class Tiny:
     choice_bias: bool = False
     has_sinks: bool = False
     is_attention_gated: bool = False
+    gate_rows: int = 0  # if it is gated by less than a number for each dimension
     is_gate_joined: bool = False  # with the queries
     delta: str = ""  # layers without attention: tiled or grouped
     is_tied: bool = False
@@ -281,8 +282,8 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
             f"attn_{name}_norm.weight",
             norm.reshape(heads, size) if tiny.head_norms == "own" else norm,
         )
-    if tiny.is_attention_gated:
-        yield "attn_gate.weight", weights.matrix(queries, WIDTH)
+    if tiny.is_attention_gated or tiny.gate_rows:
+        yield "attn_gate.weight", weights.matrix(tiny.gate_rows or queries, WIDTH)
     if tiny.has_sinks:
         yield "attn_sinks.weight", 5 * weights.vector(0.2, HEADS)
 

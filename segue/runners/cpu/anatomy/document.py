@@ -49,6 +49,8 @@ _TAIL = """
   11549) counts the dimensions that positions turn, and a loop of its never ends: such files are not given to it.
   Here all dimensions turn, as they do there if the file has one number for all layers; both give the same bits. Its
   vocabulary is read by llama.cpp. No real file was at hand.
+- Granite with windows (`granite_swa`): a shared expert, whose gate and up would be one matrix, and what is for pictures
+  (`deepstack_mapping`) are refused to llama.cpp. No real file was at hand of it, nor of `spark2_5` and `muse-glimmer`.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
@@ -106,6 +108,8 @@ _ROTATED = {
     "all": "",
     "three of four": "; none in every 4th layer",
     "windowed": "; none in layers without a window, if others have one",
+    "only windowed": "; none in layers without a window",
+    "as listed": "; none in layers that the file lists",
     "by setting": ", or none if the file says so",
 }
 _MIXERS = {
@@ -118,6 +122,7 @@ _MIXERS = {
     "wkv6": "none; RWKV 6's time mix",
     "wkv7": "none; RWKV 7's time mix",
 }
+_GATES = {"own": "gated", "joined": "gated", "heads": "each head gated by one number"}
 _MAMBAS = {"mamba": "Mamba 2", "mamba1": "Mamba 1"}
 _RESIDUALS = {"by setting": "as the file says", "by norm": "parallel without `ffn_norm`"}
 _ROUTINGS = {
@@ -205,13 +210,13 @@ def _attention(family: Family) -> str:
     )
     if "attention.shared_kv_layers" in family.settings:
         parts.append("the last layers may share keys and values of two before them")
-    parts += [_windows(family.window)] if family.window is not None else []
+    parts += [_windows(family)] if family.window is not None else []
     if family.score_cap:
         parts.append("soft-capped")
     if family.has_sinks:
         parts.append("sinks")
     if family.attention_gate != "none":
-        parts.append("gated")
+        parts.append(_GATES[family.attention_gate])
     if family.mixer != "attention":
         parts.append("Mamba 2 beside it" if family.is_mixer_beside else _MIXERS[family.mixer])
     if "attention.scale" in family.settings:
@@ -219,9 +224,13 @@ def _attention(family: Family) -> str:
     return "; ".join(parts) or "plain"
 
 
-def _windows(window: Window) -> str:
+def _windows(family: Family) -> str:
+    window = family.window or Window(0)
     if window.is_listed:
-        return "windows in the layers that the file lists, whose heads may be of another size"
+        sizes = ", whose heads may be of another size" * (
+            "attention.key_length_swa" in family.settings
+        )
+        return f"windows in the layers that the file lists{sizes}"
     whose = f" with {window.layers} layers" if window.layers else ""
     kind = f"chunks of {window.size}" if window.is_chunked else "windows"
     return f"{kind}{whose}; unless the file says, one layer in {window.period} has none"

@@ -5,7 +5,9 @@ from typing import Literal
 
 Mixer = Literal["attention", "delta", "conv", "mamba", "mamba1", "plamo", "kda", "wkv6", "wkv7"]
 Turns = Literal["neighbours", "halves", "none"]
-Rotated = Literal["all", "three of four", "windowed", "by setting", "none"]
+Rotated = Literal[
+    "all", "three of four", "windowed", "only windowed", "as listed", "by setting", "none"
+]
 Norm = Literal["rms", "layer"]
 HeadNorms = Literal["none", "each", "each or none", "own", "own or none", "whole", "unweighted"]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
@@ -23,7 +25,7 @@ Routing = Literal[
 Sections = Literal["none", "side by side", "interleaved"]
 Shared = Literal["none", "plain", "gated", "one", "dense"]
 Layers = Literal["whole", "a part", "a mixer"]
-Gate = Literal["none", "own", "joined"]
+Gate = Literal["none", "own", "joined", "heads"]
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class Family:
 
     # RoPE: the two dimensions of a pair are half a head apart ("halves") or neighbours; "none": learned positions.
     turns: Turns = "halves"
-    # The layers with RoPE. "windowed": those with a window, if the model has such layers, else all; "by setting": all,
-    # or none.
+    # The layers with RoPE. "windowed": those with a window, if the model has such layers, else all; "only windowed":
+    # those with a window; "as listed": those that the file lists, if it does; "by setting": all, or none.
     rotated: Rotated = "all"
     # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
     sections: Sections = "none"
@@ -60,6 +62,7 @@ class Family:
     has_norm_weights: bool = True
     norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
     after: tuple[str, str] = ("", "")  # norms of their outputs, before the residual is added
+    after_epsilon: float = 0.0  # of these norms; 0: that of all
     is_latent: bool = False  # keys and values are made from one row a token, see latent.py
     # Norms of queries and keys: per head with shared weights, per head with its own weights, or over all heads at once;
     # "unweighted": per head in layers with RoPE, if there are not 128 experts.
@@ -84,7 +87,7 @@ class Family:
     has_choice_bias: bool = False  # experts may be chosen with a bias that their shares do not have
     has_sinks: bool = False
     # Attention's output is multiplied by the sigmoid of a product: of a matrix of its own, or of that of the queries,
-    # where each head's gate follows its query.
+    # where each head's gate follows its query; "heads": of a matrix of its own, with one output for each head.
     attention_gate: Gate = "none"
     # What layers without attention have: "delta", a gated delta net, in all but every fourth layer; "conv", a short
     # convolution with gates, "mamba", a state of Mamba 2, "mamba1", one of Mamba 1, "plamo", one of Mamba 2 whose times
@@ -96,6 +99,7 @@ class Family:
     is_feed_forward_shifted: bool = False
     is_output_gated: bool = False  # what such a feed-forward gives is multiplied by a sigmoid
     has_embedding_norm: bool = False  # embeddings are normed before the first layer
+    is_embedding_norm_plain: bool = False  # without weights
     # "a part": attention, or a mixer, or a feed-forward; "a mixer": there is nothing else.
     layers_are: Layers = "whole"
     has_time_norms: bool = False  # Mamba 1: what times, B and C are made of is normed, with weights

@@ -7,6 +7,7 @@ from segue.runners.cpu.anatomy.family import Family
 from segue.runners.cpu.anatomy.latent import Latent, latent_of, together
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence, interval, recurrence_of
 
+ROTATED = "attention.rope_pattern"  # which layers have RoPE
 BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
 
 
@@ -75,7 +76,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     """The layers that are computed, of a model whose measures are sound (settings.py)."""
     count = header.count("block_count") - header.count("nextn_predict_layers")
     windows = _windows(header, family, count)
-    rotated = _rotated(family, windows)
+    rotated = _rotated(header, family, windows)
     heads, key_heads = heads_of(header)
     hidden = hidden_sizes(header, family)
     keys_of = _keys_of(header, windows)
@@ -92,9 +93,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             pairs=pairs_of(header, family, windows[i] != 0) if rotated[i] else 0,
             keys_of=keys_of[i],
             has_values=not family.norms_values or f"blk.{i}.attn_v.weight" in names,
-            gate=heads[i] * head_size(header, windows[i] != 0)
-            if family.attention_gate != "none"
-            else 0,
+            gate=_gate(family, heads[i], head_size(header, windows[i] != 0)),
             is_gate_joined=family.attention_gate == "joined",
             attends=attends[i],
             recurrence=recurrence_of(header, family, i) if recurs[i] else None,
@@ -191,8 +190,17 @@ def _whole(header: GgufHeader, key: str, default: int) -> int:
     return int(value) if isinstance(value, int | float) else default
 
 
-def _rotated(family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
-    if family.rotated == "windowed" and any(windows):
+def _gate(family: Family, heads: int, size: int) -> int:
+    """Floats per row."""
+    if family.attention_gate == "none":
+        return 0
+    return heads if family.attention_gate == "heads" else heads * size
+
+
+def _rotated(header: GgufHeader, family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
+    if family.rotated == "only windowed" or (family.rotated == "windowed" and any(windows)):
         return tuple(size != 0 for size in windows)
+    if family.rotated == "as listed" and (told := header.listed(ROTATED)):
+        return tuple(bool(each) for each in told[: len(windows)])
     is_every = family.rotated != "three of four"
     return tuple(is_every or layer % 4 < 3 for layer in range(len(windows)))

@@ -8,6 +8,7 @@ from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.latent import latent_of
 from segue.runners.cpu.anatomy.layers import (
     BY_LAYER,
+    ROTATED,
     counts,
     head_size,
     heads_of,
@@ -99,7 +100,7 @@ def _wrong_settings(header: GgufHeader) -> str | None:
         if not header.count(key):
             return f"{prefix}{key} is not one number"
     lists = {key.removeprefix(prefix) for key in header.array_lengths if key.startswith(prefix)}
-    if lists := lists - {PATTERN, SECTIONS, *BY_LAYER}:
+    if lists := lists - {PATTERN, SECTIONS, ROTATED, *BY_LAYER}:
         return f"{prefix}{min(lists)} is not one number"
     if family.experts == "all" and not header.count("expert_count"):
         return f"{prefix}expert_count is not one number"
@@ -144,12 +145,12 @@ def _wrong_values(header: GgufHeader) -> str | None:
 
 
 def _wrong_lists(header: GgufHeader) -> str | None:
-    window = FAMILIES[header.architecture].window
-    if f"{header.architecture}.{PATTERN}" in header.array_lengths:
-        told, layers = header.listed(PATTERN), header.count("block_count")
-        if len(told) != layers:
-            return f"windows are told of {len(told)} layers, not of {layers}"
-    elif window is not None and window.is_listed:
+    window, layers = FAMILIES[header.architecture].window, header.count("block_count")
+    for key, what in ((PATTERN, "windows"), (ROTATED, "rotations")):
+        told = len(header.listed(key))
+        if f"{header.architecture}.{key}" in header.array_lengths and told != layers:
+            return f"{what} are told of {told} layers, not of {layers}"
+    if window is not None and window.is_listed and not header.listed(PATTERN):
         return f"{header.architecture}.{PATTERN} is not a list of layers"
     if SECTIONS in FAMILIES[header.architecture].needed:
         sizes = header.listed(SECTIONS)

@@ -59,7 +59,7 @@ def shapes(anatomy: Anatomy) -> Shapes:
     width, family = anatomy.width, anatomy.family
     whole: Shapes = {"token_embd.weight": (width, anatomy.vocab_size)}
     whole |= _norm(anatomy, "output_norm")
-    if family.has_embedding_norm:
+    if family.has_embedding_norm and not family.is_embedding_norm_plain:
         whole |= _norm(anatomy, "token_embd_norm")
     if family.turns == "none":
         whole["position_embd.weight"] = (width, anatomy.train_context)

@@ -101,6 +101,12 @@ def sigmoid(b: Builder, x: Value) -> Value:
     return b.fdiv(b.select(is_negative, power, floats(1.0)), b.fadd(power, floats(1.0)))
 
 
+@define(FLOAT, FLOAT)
+def sigmoid_of(b: Builder, x: Value) -> Value:
+    """Of one number."""
+    return b.extract_element(sigmoid(b, splat(b, x)), ir.Constant(i32, 0))
+
+
 def capped(b: Builder, x: Value, cap: Value) -> Value:
     """cap * tanh(x / cap)"""
     x = b.fdiv(x, cap)

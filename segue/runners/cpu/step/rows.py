@@ -19,6 +19,7 @@ from segue.runners.cpu.step.lanes import (
     norm,
     quantise,
     scale,
+    sigmoid_of,
 )
 from segue.runners.cpu.step.pieces import finish
 
@@ -37,8 +38,8 @@ _SUMMAND = 5
 _FIRST = SUMMANDS + 2 * _SUMMAND
 # SUM_SCALE: the address of a factor of the residual, once all is added; or 0.
 # EMBEDDING_WEIGHTS, EMBEDDING_BIAS: addresses of a norm of embeddings, or 0.
-NORM, WEIGHTS, BIAS, EPSILON, AFTER, SUM_SCALE = range(_FIRST, _FIRST + 6)
-EMBEDDING_WEIGHTS, EMBEDDING_BIAS = range(_FIRST + 6, _FIRST + 8)
+NORM, WEIGHTS, BIAS, EPSILON, AFTER, AFTER_EPSILON, SUM_SCALE = range(_FIRST, _FIRST + 7)
+EMBEDDING_WEIGHTS, EMBEDDING_BIAS = range(_FIRST + 7, _FIRST + 9)
 
 
 @compiled
@@ -52,7 +53,8 @@ def _add_summand(row: Any, what: Any, m: Any, x: Any, free: Any, width: Any) -> 
     if bias:
         add_into(place, bias, width)
     if weights:
-        norm(word(row + 8 * AFTER), place, weights, 0, real(row + 8 * EPSILON), place, width)
+        epsilon = real(row + 8 * AFTER_EPSILON)
+        norm(word(row + 8 * AFTER), place, weights, 0, epsilon, place, width)
     if factor != np.float32(0):
         scale(factor, place, place, width)
     add_into(x, place, width)
@@ -138,8 +140,8 @@ def whole_norms_phase(board: Any, row: Any, counter: Any) -> None:
 
 @compiled
 def quantise_phase(board: Any, row: Any, counter: Any) -> None:
-    """[op, columns, gate or 0, bytes of its rows, columns of a part, bytes between its parts]: gate, and round, the
-    output of attention.
+    """[op, columns, gate or 0, bytes of its rows, columns of a part, bytes between its parts, is it one number for a
+    part]: gate, and round, the output of attention.
 
     Without a gate only if a head's size is not a multiple of a group.
     """
@@ -152,8 +154,11 @@ def quantise_phase(board: Any, row: Any, counter: Any) -> None:
         if word(row + 16):
             gate, wide = word(row + 16) + m * word(row + 24), word(row + 32)
             for part in range(columns // wide):
-                place = gate + part * word(row + 40)
-                multiply_by_sigmoid(x + part * wide * 4, place, wide)
+                place, out = gate + part * word(row + 40), x + part * wide * 4
+                if word(row + 48):
+                    scale(sigmoid_of(real(place)), out, out, wide)
+                else:
+                    multiply_by_sigmoid(out, place, wide)
         quantise(
             x,
             word(board + 8 * on.HEADS_BYTES) + m * columns,

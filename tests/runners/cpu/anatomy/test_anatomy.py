@@ -148,6 +148,7 @@ def test_every_number_has_its_kind() -> None:
     known = COMMON | {key for family in FAMILIES.values() for key in family.settings}
     others = {
         "attention.causal",
+        "attention.rope_pattern",
         "expert_weights_norm",
         "rope.dimension_sections",
         "rope.scaling.finetuned",

@@ -186,6 +186,7 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
         "gemma2",
         "qwen2moe",
         "phi2",
+        "spark2_5",
         "gemma4, embeddings of layers",
         "gemma4 with experts",
         "qwen35",

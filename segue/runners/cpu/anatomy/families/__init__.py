@@ -10,6 +10,7 @@ from segue.runners.cpu.anatomy.families.dense import DENSE
 from segue.runners.cpu.anatomy.families.hybrids import HYBRIDS
 from segue.runners.cpu.anatomy.families.latents import LATENTS
 from segue.runners.cpu.anatomy.families.mixtures import MIXTURES
+from segue.runners.cpu.anatomy.families.windowed import WINDOWED
 from segue.runners.cpu.anatomy.family import Family
 
-FAMILIES: Mapping[str, Family] = {**DENSE, **MIXTURES, **LATENTS, **HYBRIDS}
+FAMILIES: Mapping[str, Family] = {**DENSE, **MIXTURES, **WINDOWED, **LATENTS, **HYBRIDS}

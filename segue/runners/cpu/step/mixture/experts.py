@@ -14,7 +14,15 @@ from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step import products as words
 from segue.runners.cpu.step.atomics import fetch_add, put_word, real, word
-from segue.runners.cpu.step.lanes import add_into, add_scaled, dot, norm, quantise, scale
+from segue.runners.cpu.step.lanes import (
+    add_into,
+    add_scaled,
+    dot,
+    norm,
+    quantise,
+    scale,
+    sigmoid_of,
+)
 from segue.runners.cpu.step.mixture.routing import (
     ACTIVE,
     CHOSEN,
@@ -25,7 +33,6 @@ from segue.runners.cpu.step.mixture.routing import (
     SHARES,
     USED,
     route_phase,
-    sigmoid_of,
 )
 from segue.runners.cpu.step.pieces import finish, piece
 from segue.runners.cpu.step.products import gated_unit

@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from segue.runners.cpu.emit import Builder, Value, at, cell, f32, greater, load, loop, splat
+from segue.runners.cpu.emit import Builder, Value, at, cell, f32, greater, load, loop
 from segue.runners.cpu.kernel import FLOAT, INT, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, put_real, put_word, real, word
 from segue.runners.cpu.step.attention.shares import exp_one
-from segue.runners.cpu.step.halves import lane
-from segue.runners.cpu.step.lanes import sigmoid
+from segue.runners.cpu.step.lanes import sigmoid_of
 from segue.runners.cpu.step.pieces import finish
 
 _LEAST_SHARE = 6.103515625e-5  # lower bound for the sum of the chosen shares: no division by 0
@@ -36,11 +35,6 @@ _NOT_A_NUMBER = np.float32(np.nan)
 ROUTING, SCORE_BIAS, CHANCES, CHOICE_BIAS, SHARE_SCALE, EXPERT_SCALES = range(1, 7)
 # A row chooses among the experts of its best groups; 0: among all.
 GROUPS, GROUPS_USED = 17, 18
-
-
-@define(FLOAT, FLOAT)
-def sigmoid_of(b: Builder, x: Value) -> Value:
-    return lane(b, sigmoid(b, splat(b, x)), 0)
 
 
 @compiled

@@ -25,14 +25,22 @@ def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     yield [on.HEADS, *heads]
     yield [on.ATTEND, *heads]
     if layer.gate:
-        gate, width = places.projected + 4 * layer.projected, layer.queries
-        if layer.is_gate_joined:
-            gate, width = places.projected + 4 * layer.head_size, layer.head_size
-        yield [on.QUANTISE, layer.queries, gate, 4 * layer.outputs, width, 8 * layer.head_size]
+        yield [on.QUANTISE, layer.queries, *_gate(weights, places, layer)]
     elif layer.shared * layer.head_size % 32:
         yield [on.QUANTISE, layer.queries]
     output = weights.matrix(f"{name}attn_output.weight")
     yield product(places.attended, anatomy.width, on.HEADS_FLOATS, [(output, 0)])
+
+
+def _gate(weights: Weights, places: Places, layer: Layer) -> Row:
+    """The words of quantise_phase in rows.py, in its order."""
+    row, size = 4 * layer.outputs, layer.head_size
+    if layer.is_gate_joined:
+        return [places.projected + 4 * size, row, size, 8 * size]
+    gate = places.projected + 4 * layer.projected
+    if weights.anatomy.family.attention_gate == "heads":
+        return [gate, row, size, 4, 1]
+    return [gate, row, layer.queries]
 
 
 def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Row:

@@ -52,7 +52,15 @@ def norm(
     if not family.has_norm_weights:
         vectors[0] = weights.ones(anatomy.width)
     own = kind if norm else on.NO_NORM
-    row += [own, *vectors, float_word(anatomy.epsilon), kind, sum_scale]
+    after = float_word(family.after_epsilon or anatomy.epsilon)
+    row += [own, *vectors, float_word(anatomy.epsilon), kind, after, sum_scale]
     if source == on.FROM_EMBEDDING and family.has_embedding_norm:
-        row += [weights.vector(f"token_embd_norm.{end}") for end in ("weight", "bias")]
+        row += _embedding_norm(weights)
     return row
+
+
+def _embedding_norm(weights: Weights) -> Row:
+    """Addresses of its weights and its bias."""
+    if weights.anatomy.family.is_embedding_norm_plain:
+        return [weights.ones(weights.anatomy.width), 0]
+    return [weights.vector(f"token_embd_norm.{end}") for end in ("weight", "bias")]

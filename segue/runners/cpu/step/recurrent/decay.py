@@ -1,4 +1,4 @@
-"""How fast a state fades: e^(a * softplus(x)), a at most 0. And a sigmoid of one number."""
+"""How fast a state fades: e^(a * softplus(x)), a at most 0."""
 
 from segue.runners.cpu.emit import (
     FLOATS,
@@ -17,7 +17,7 @@ from segue.runners.cpu.emit import (
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, define
 from segue.runners.cpu.step.halves import lane
-from segue.runners.cpu.step.lanes import ROUNDER, absolute, exp, sigmoid, vectors
+from segue.runners.cpu.step.lanes import ROUNDER, absolute, exp, vectors
 
 # log(1 + y) = 2 s (1 + s^2 / 3 + s^4 / 5 + …), s = y / (2 + y), which is at most 1/3 for y up to 1.
 _SERIES = (1 / 17, 1 / 15, 1 / 13, 1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0)
@@ -62,8 +62,3 @@ def decays(b: Builder, a: Value, x: Value, bias: Value, out: Value, count: Value
         given, added = (load(b, at(b, row, each.index, 64)) for row in (x, bias))
         power = b.fmul(rate, softplus(b, b.fadd(given, added)))
         store(b, exp(b, power), at(b, out, each.index, 64))
-
-
-@define(FLOAT, FLOAT)
-def sigmoid_of(b: Builder, x: Value) -> Value:
-    return lane(b, sigmoid(b, splat(b, x)), 0)

@@ -21,8 +21,16 @@ from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate, multiply_into
 from segue.runners.cpu.step.atomics import put_real, real, word
-from segue.runners.cpu.step.lanes import copy, dot, multiply_by_sigmoid, norm, quantise, scale
-from segue.runners.cpu.step.recurrent.decay import decay, decays, sigmoid_of
+from segue.runners.cpu.step.lanes import (
+    copy,
+    dot,
+    multiply_by_sigmoid,
+    norm,
+    quantise,
+    scale,
+    sigmoid_of,
+)
+from segue.runners.cpu.step.recurrent.decay import decay, decays
 from segue.runners.cpu.step.recurrent.delta_columns import (
     change,
     change_and_read,

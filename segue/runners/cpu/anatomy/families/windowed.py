@@ -1,0 +1,52 @@
+"""Rows of the table of architectures: newer ones, with windows in the layers that a file lists."""
+
+from collections.abc import Mapping
+
+from segue.runners.cpu.anatomy.families.keys import (
+    AFTER,
+    EXPERTS,
+    FEED_FORWARD,
+    SCALES,
+    WINDOWS,
+)
+from segue.runners.cpu.anatomy.family import Family, Window
+from segue.runners.cpu.anatomy.layers import ROTATED
+
+WINDOWED: Mapping[str, Family] = {
+    # Shared experts, whose gate and up would be one matrix, are refused.
+    "granite_swa": Family(
+        "neighbours",
+        rotated="as listed",
+        experts="some",
+        has_sinks=True,
+        may_bias=("attn_output", *FEED_FORWARD),
+        window=Window(0, is_listed=True),
+        divides_logits=True,
+        has_long_rope=True,
+        settings=(*EXPERTS, *WINDOWS[:2], *SCALES, ROTATED),
+        needed=(*WINDOWS[:2], "logit_scale"),
+    ),
+    "spark2_5": Family(
+        activation="gelu",
+        attention_gate="heads",
+        window=Window(0, is_listed=True),
+        may_have_factors=False,
+        settings=WINDOWS,
+        needed=WINDOWS[:2],
+    ),
+    "muse-glimmer": Family(
+        "neighbours",
+        rotated="only windowed",
+        after=AFTER,
+        after_epsilon=1e-8,
+        head_norms="each",
+        attention_gate="own",
+        has_embedding_norm=True,
+        is_embedding_norm_plain=True,
+        is_untied=True,
+        window=Window(4, is_plain=True, is_magnified=True),
+        may_have_factors=False,
+        settings=(*WINDOWS, "logit_scale", "final_logit_softcapping"),
+        needed=(*WINDOWS[:1], "logit_scale"),
+    ),
+}

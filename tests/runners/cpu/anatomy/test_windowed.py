@@ -1,0 +1,78 @@
+"""Newer architectures with windows: which layers have one, which turn, and what is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from segue.models.gguf import header
+from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.anatomy.support import supports
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import Tiny, Value, write
+
+
+@pytest.mark.parametrize(
+    ("name", "windows", "turning"),
+    [
+        ("granite_swa", [20, 0, 20], [1, 0, 1]),
+        ("granite_swa with experts", [20, 0, 20], [1, 1, 1]),
+        ("spark2_5", [20, 0, 20], [1, 1, 1]),
+        ("muse-glimmer", [20, 0, 20], [1, 0, 1]),
+    ],
+)
+def test_layers_are_told_apart(
+    tmp_path: Path, name: str, windows: list[int], turning: list[bool]
+) -> None:
+    layers = anatomy_of(header(write(tmp_path / "x.gguf", MODELS[name]))).by_layer
+    assert [layer.window for layer in layers] == windows
+    assert [layer.pairs > 0 for layer in layers] == turning
+
+
+def test_without_windows_nothing_of_muse_glimmer_turns(tmp_path: Path) -> None:
+    none = {"attention__sliding_window_pattern": [False] * 3}
+    tiny = MODELS["muse-glimmer"].with_settings(**none)
+    layers = anatomy_of(header(write(tmp_path / "x.gguf", tiny))).by_layer
+    assert not any(layer.window or layer.pairs for layer in layers)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "reason"),
+    [
+        ("granite_swa", {"attention__rope_pattern": [True] * 2}, "rotations are told of 2 layers"),
+        ("granite_swa", {"attention__sliding_window": 0}, "does not say granite_swa.attention.sl"),
+        (
+            "granite_swa",
+            {"attention__sliding_window_pattern": 2},
+            "pattern is not a list of layers",
+        ),
+        ("granite_swa", {"expert_shared_feed_forward_length": 64}, "does not know: expert_shared"),
+        ("granite_swa", {"logit_scale": 0.0}, "does not say granite_swa.logit_scale"),
+        ("spark2_5", {"rope__dimension_count_swa": 8}, "does not know: rope.dimension_count_swa"),
+        ("muse-glimmer", {"attention__sliding_window": 0}, "does not say muse-glimmer.attention."),
+    ],
+)
+def test_what_the_table_does_not_know_is_refused(
+    tmp_path: Path, name: str, settings: dict[str, Value], reason: str
+) -> None:
+    path = write(tmp_path / "x.gguf", MODELS[name].with_settings(**settings))
+    assert reason in (supports(header(path)) or "")
+
+
+@pytest.mark.parametrize(
+    ("tiny", "reason"),
+    [
+        (
+            replace(MODELS["granite_swa"], has_sinks=False),
+            "lacks tensors (blk.0.attn_sinks.weight)",
+        ),
+        (replace(MODELS["spark2_5"], gate_rows=64), "attn_gate.weight has the shape (64, 64)"),
+        (replace(MODELS["muse-glimmer"], is_tied=True), "lacks tensors (output.weight)"),
+        (
+            replace(MODELS["muse-glimmer"], head_norms=""),
+            "lacks tensors (blk.0.attn_k_norm.weight)",
+        ),
+    ],
+)
+def test_tensors_are_those_of_the_table(tmp_path: Path, tiny: Tiny, reason: str) -> None:
+    assert reason in (supports(header(write(tmp_path / "x.gguf", tiny))) or "")
