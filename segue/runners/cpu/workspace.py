@@ -97,6 +97,8 @@ class Workspace:
         self.added = self._floats(max_rows * width)
         self.layer_inputs = self._floats(max_rows * columns * anatomy.layers)
         self.layer_gate = self._floats(max_rows * columns)
+        # What attention gave was added to the residual already, unless both take the same.
+        is_beside = anatomy.is_parallel and anatomy.shared_hidden > 0
         self.mixture = Mixture(
             scores=self._floats(max_rows * anatomy.experts),
             chances=self._floats(max_rows * anatomy.experts),
@@ -107,6 +109,7 @@ class Workspace:
             active=self._words(3 * anatomy.experts),
             filled=self._words(anatomy.experts),
             out=self._floats(max_rows * used * width),
+            shared=self._floats(max_rows * width) if is_beside else self.attended,
         )
 
     def _shifts(self, rows: int, recurrences: Sequence[Recurrence]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tests.support.models.layers.tiny_latent import TinyLatent
 from tests.support.models.tiny_hybrid_models import HYBRIDS
+from tests.support.models.tiny_sigmoid_models import BY_SIGMOID
 from tests.support.models.tiny_windowed_models import WINDOWED
 from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, WIDTH, Tiny, Value
 
@@ -376,6 +377,7 @@ MODELS: Mapping[str, Tiny] = {
         **_MIXTURE, expert_feed_forward_length=32
     ),
     **WINDOWED,
+    **BY_SIGMOID,
     **HYBRIDS,
     "maincoder": Tiny("maincoder", head_norms="each"),
     "xverse": Tiny("xverse"),

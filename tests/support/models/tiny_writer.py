@@ -75,7 +75,8 @@ class Tiny:
     has_mixer_norm: bool = True
     has_time_norms: bool = False
     is_alone: bool = False  # layers are a mixer or a feed-forward, not both
-    ends: Mapping[str, str] = field(default_factory=dict)  # of norms' names, if not ".weight"
+    # Of names of norms, if not ".weight", and of "exp_probs_b", if not ".bias".
+    ends: Mapping[str, str] = field(default_factory=dict)
     latent: TinyLatent | None = None
     embedding_gain: float = 0.0  # 0: as is usual
 
@@ -150,7 +151,17 @@ def write(
 
 
 def _is_matrix(name: str) -> bool:
-    others = ("norm", "bias", "gate_inp", "scale", "conv1d", "shortconv.conv", "lerp", "first")
+    others = (
+        "norm",
+        "bias",
+        "probs_b",
+        "gate_inp",
+        "scale",
+        "conv1d",
+        "shortconv.conv",
+        "lerp",
+        "first",
+    )
     return not name.endswith(("ssm_a", "ssm_d")) and not any(part in name for part in others)
 
 
@@ -321,7 +332,7 @@ def _experts(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
         if tiny.expert_bias:
             yield f"ffn_{name}_exps.bias", weights.vector(0.0, count * rows).reshape(count, rows)
     if tiny.choice_bias:
-        yield "exp_probs_b.bias", weights.vector(3.0, count)
+        yield f"exp_probs_b{tiny.ends.get('exp_probs_b', '.bias')}", weights.vector(3.0, count)
     if tiny.shared_hidden:
         if tiny.is_shared_gated:
             yield "ffn_gate_inp_shexp.weight", weights.matrix(1, WIDTH)[0]

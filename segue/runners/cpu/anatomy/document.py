@@ -110,6 +110,7 @@ _ROTATED = {
     "windowed": "; none in layers without a window, if others have one",
     "only windowed": "; none in layers without a window",
     "as listed": "; none in layers that the file lists",
+    "windowed or dense": "; none in layers with experts and without a window",
     "by setting": ", or none if the file says so",
 }
 _MIXERS = {
@@ -180,7 +181,8 @@ def _norms(family: Family) -> str:
     places += ["after"] if any(family.after) else []
     places += [] if family.has_norm_weights else ["without weights"]
     bias = ", with bias" if family.has_norm_bias else ""
-    return f"{_NORMS[family.norm]}, {' and '.join(places)}{bias}"
+    kind = _NORMS[family.norm] + (" or RMS" if family.may_norm_by_rms else "")
+    return f"{kind}, {' and '.join(places)}{bias}"
 
 
 def _positions(family: Family) -> str:
@@ -256,9 +258,11 @@ def _expert_parts(family: Family) -> str:
         ", scaled": "expert_weights_scale" in family.settings,
         ", chosen with a bias": family.has_choice_bias,
         ", and a shared expert": family.shared_expert in ("plain", "gated", "one"),
+        ", both halved": family.halves_experts,
         ", chosen by groups": "expert_group_count" in family.settings,
         ", beside the dense one": family.shared_expert == "dense",
-        "; none in the first layers": "leading_dense_block_count" in family.settings,
+        "; none in the first layers": "leading_dense_block_count" in family.settings
+        and family.experts != "by layer",
         "; in each layer or every n-th": family.routing == "sigmoid before",
     }
     return "".join(text for text, is_so in parts.items() if is_so)

@@ -6,7 +6,14 @@ from typing import Literal
 Mixer = Literal["attention", "delta", "conv", "mamba", "mamba1", "plamo", "kda", "wkv6", "wkv7"]
 Turns = Literal["neighbours", "halves", "none"]
 Rotated = Literal[
-    "all", "three of four", "windowed", "only windowed", "as listed", "by setting", "none"
+    "all",
+    "three of four",
+    "windowed",
+    "only windowed",
+    "windowed or dense",
+    "as listed",
+    "by setting",
+    "none",
 ]
 Norm = Literal["rms", "layer"]
 HeadNorms = Literal["none", "each", "each or none", "own", "own or none", "whole", "unweighted"]
@@ -33,6 +40,9 @@ class Window:
     """Sliding-window attention: all layers but every `period`-th see only the last tokens."""
 
     period: int
+    is_full_first: bool = (
+        False  # not every `period`-th, but the first of each so many sees all tokens
+    )
     size: int = 0  # used if the file gives none; 0: then no layer has a window
     # The RoPE base of layers with a window, if the file gives none; 0: the base of all layers.
     base: float = 0.0
@@ -51,11 +61,13 @@ class Family:
     # RoPE: the two dimensions of a pair are half a head apart ("halves") or neighbours; "none": learned positions.
     turns: Turns = "halves"
     # The layers with RoPE. "windowed": those with a window, if the model has such layers, else all; "only windowed":
-    # those with a window; "as listed": those that the file lists, if it does; "by setting": all, or none.
+    # those with a window; "windowed or dense": those, and the first ones, which have no experts; "as listed": those
+    # that the file lists, if it does; "by setting": all, or none.
     rotated: Rotated = "all"
     # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
     sections: Sections = "none"
     norm: Norm = "rms"
+    may_norm_by_rms: bool = False  # if the file has an epsilon of such norms
     # Whose name the epsilon has in every file, if that is not the family's norm. Under the latter's it counts first.
     epsilon_of: Norm | Literal[""] = ""
     has_norm_bias: bool = False
@@ -84,6 +96,7 @@ class Family:
     # "one": its share is 1, and it is as wide as the others;
     # "dense": the layer's own feed-forward, and both have norms of their own before and after them.
     shared_expert: Shared = "none"
+    halves_experts: bool = False  # what experts give is halved where there is a shared one
     has_choice_bias: bool = False  # experts may be chosen with a bias that their shares do not have
     has_sinks: bool = False
     # Attention's output is multiplied by the sigmoid of a product: of a matrix of its own, or of that of the queries,

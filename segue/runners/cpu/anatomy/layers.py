@@ -170,7 +170,8 @@ def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]
     if family.window.is_chunked:
         size = -family.window.size
     period = _whole(header, f"{key}_pattern", family.window.period)
-    has = [period == 0 or layer % period < period - 1 for layer in range(layers)]
+    full = 0 if family.window.is_full_first else period - 1
+    has = [period == 0 or layer % period != full for layer in range(layers)]
     if told := header.listed(f"{key}_pattern"):
         has = [bool(windowed) for windowed in told[:layers]]
     return tuple(size if windowed else 0 for windowed in has)
@@ -198,6 +199,9 @@ def _gate(family: Family, heads: int, size: int) -> int:
 
 
 def _rotated(header: GgufHeader, family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
+    if family.rotated == "windowed or dense":
+        dense = header.count("leading_dense_block_count")
+        return tuple(size != 0 or layer < dense for layer, size in enumerate(windows))
     if family.rotated == "only windowed" or (family.rotated == "windowed" and any(windows)):
         return tuple(size != 0 for size in windows)
     if family.rotated == "as listed" and (told := header.listed(ROTATED)):

@@ -30,6 +30,7 @@ class Anatomy:
     width: int
     vocab_size: int
     train_context: int
+    norm: Norm
     epsilon: float
     layer_columns: int  # of the embeddings that each layer has for itself; 0: none
     query_scale: float
@@ -82,6 +83,11 @@ class Anatomy:
         is_fed = self.family.layers_are == "whole" or self.by_layer[layer].hidden > 0
         return self.experts > 0 and is_among and is_fed
 
+    def fed_scale(self, layer: int) -> float:
+        """The factor of what a layer's feed-forward gives."""
+        is_halved = self.family.halves_experts and self.shared_hidden > 0
+        return 0.5 if is_halved and self.has_experts(layer) else 0.0
+
 
 def anatomy_of(header: GgufHeader) -> Anatomy:
     """The anatomy of a model that `supports` (support.py) accepts. Other models may raise."""
@@ -103,6 +109,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         width=width,
         vocab_size=embedding.shape[1] if len(embedding.shape) == 2 else 0,
         train_context=header.train_context,
+        norm=norm_of(header, family),
         epsilon=_epsilon(header, family),
         layer_columns=header.count("embedding_length_per_layer_input"),
         query_scale=_query_scale(header, family, by_layer[attending], scale),
@@ -157,13 +164,18 @@ def _routing(header: GgufHeader, family: Family) -> Routing:
     return "sigmoid" if told == SIGMOID else "softmax"
 
 
+def norm_of(header: GgufHeader, family: Family) -> Norm:
+    """The kind of the norms: the family's, or what the name of the file's epsilon says."""
+    return "rms" if family.may_norm_by_rms and real(header, EPSILONS["rms"]) else family.norm
+
+
 def epsilon_key(family: Family) -> str:
     """The key of the norms' epsilon that every file has."""
     return EPSILONS[family.epsilon_of or family.norm]
 
 
 def _epsilon(header: GgufHeader, family: Family) -> float:
-    return real(header, EPSILONS[family.norm], real(header, epsilon_key(family)))
+    return real(header, EPSILONS[norm_of(header, family)], real(header, epsilon_key(family)))
 
 
 def _is_parallel(header: GgufHeader, family: Family, names: set[str]) -> bool:

@@ -21,6 +21,7 @@ from segue.runners.cpu.anatomy.measures import (
     SOFTMAX,
     anatomy_of,
     epsilon_key,
+    norm_of,
 )
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
 from segue.runners.cpu.anatomy.scaling import real
@@ -89,11 +90,10 @@ def _wrong_settings(header: GgufHeader) -> str | None:
     if unknown := own - COMMON - {*family.settings}:
         return f"the file has settings it does not know: {', '.join(sorted(unknown)[:4])}"
     # llama.cpp refuses a file without these two; what they say may be 0.
-    unsaid = {
-        key
-        for key in ("context_length", epsilon_key(family))
-        if prefix + key not in header.metadata
-    }
+    epsilon = epsilon_key(family)
+    if norm_of(header, family) != family.norm:  # told by the name of the other epsilon
+        epsilon = EPSILONS["rms"]
+    unsaid = {key for key in ("context_length", epsilon) if prefix + key not in header.metadata}
     if missing := (unsaid | {*family.needed}) - own:
         return f"the file does not say {prefix}{min(missing)}"
     for key in MEASURES:

@@ -119,6 +119,9 @@ BITS: dict[str, str] = {
     "plm": "7848e1c17970102deb407a817e89d44f8c66949ee6566e83c1607063389f2eb8",
     "minicpm3": "2d52c0d10386a51397571cdf531af3a3cb6370a11cd805d2f1da3fa1179e6d47",
     "minicpm3, long rope": "efa50ce29912a2c04f866a7b2587ff3c4aa573c893790c3ef397ad3e0527c45a",
+    "hy_v3": "db917ae93b382a7beb79c1c68a2a4f09af35669b277c27be14a585846cfdfb0d",
+    "cohere2moe": "e4e633bdc18224c3cf3fe752a48720434d394bb2a516ded5fe99b46592d6362e",
+    "cohere2moe, shared expert, RMS norms, drafts": "f6af1779e86046c88a3becbc9967623c315dda18a720c30bf1426d0ce925ae23",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -240,4 +243,7 @@ BITS_OF_Q8: dict[str, str] = {
     "plm": "4a19480622722d8d40599d02eb781a94a5f3cd66eb9f62ecce6ff6edcf5fb53b",
     "minicpm3": "818cdc6e5b0c395cb1a76ef1c003c5423a427a158f44a810e284185667ddb08d",
     "minicpm3, long rope": "a66c223816b0c06f75e1cabf78c1ee7d7785c018f08449fb01c3e5ccfcde565c",
+    "hy_v3": "0f07cafdbe183881a6259d596098ae327f60b4ad231de832003a70ff79b11a56",
+    "cohere2moe": "0481cfe0eeaa0b8ce1d66d470b052fb51cc72bc0c28f8656f14fd551d7407d6f",
+    "cohere2moe, shared expert, RMS norms, drafts": "eea3986a07ff83c5cf310a7565cf39396d23a2e585849a0c89077172f3c28e39",
 }

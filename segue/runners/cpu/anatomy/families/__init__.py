@@ -6,6 +6,7 @@ architecture is read from the file: measures.py, layers.py.
 
 from collections.abc import Mapping
 
+from segue.runners.cpu.anatomy.families.by_sigmoid import BY_SIGMOID
 from segue.runners.cpu.anatomy.families.dense import DENSE
 from segue.runners.cpu.anatomy.families.hybrids import HYBRIDS
 from segue.runners.cpu.anatomy.families.latents import LATENTS
@@ -13,4 +14,11 @@ from segue.runners.cpu.anatomy.families.mixtures import MIXTURES
 from segue.runners.cpu.anatomy.families.windowed import WINDOWED
 from segue.runners.cpu.anatomy.family import Family
 
-FAMILIES: Mapping[str, Family] = {**DENSE, **MIXTURES, **WINDOWED, **LATENTS, **HYBRIDS}
+FAMILIES: Mapping[str, Family] = {
+    **DENSE,
+    **MIXTURES,
+    **BY_SIGMOID,
+    **WINDOWED,
+    **LATENTS,
+    **HYBRIDS,
+}

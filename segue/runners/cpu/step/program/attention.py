@@ -17,7 +17,7 @@ def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     yield _projection(weights, places, layer, name)
     if anatomy.family.head_norms == "whole":
         row = [places.projected, 4 * layer.outputs]
-        row += [NORMS[anatomy.family.norm], float_word(anatomy.epsilon)]
+        row += [NORMS[anatomy.norm], float_word(anatomy.epsilon)]
         row += [0, layer.queries, weights.vector(f"{name}attn_q_norm.weight")]
         row += [4 * layer.queries, layer.keys, weights.vector(f"{name}attn_k_norm.weight")]
         yield [on.WHOLE_NORMS, *row]
@@ -86,7 +86,7 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         *biases,
         *norms,
         float_word(anatomy.epsilon),
-        NORMS[anatomy.family.norm],
+        NORMS[anatomy.norm],
         *((own, own) if norms[0] else (0, 0)),
         layer.window,
         float_word(anatomy.score_cap * BITS_PER_NAT),

@@ -60,8 +60,8 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
     """The words of the files in mixture, in their order."""
     anatomy, kept, family = weights.anatomy, places.mixture, weights.anatomy.family
     name, is_dense = f"blk.{layer}.", family.shared_expert == "dense"
-    shared = places.attended if anatomy.shared_hidden or is_dense else 0
-    if shared:  # `attended` can be reused: it was added to the residual already
+    shared = kept.shared if anatomy.shared_hidden or is_dense else 0
+    if shared:
         kind, hidden = "_shexp", anatomy.shared_hidden
         if is_dense:
             kind, hidden = "", anatomy.by_layer[layer].hidden

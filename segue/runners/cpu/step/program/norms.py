@@ -17,12 +17,15 @@ class Summand:
     address: int
     bias: int
     norm: int  # weights of the output's own norm, or 0
+    scale: float = 0.0  # its own factor; 0: that of all
 
 
-def summand(weights: Weights, name: str, product: str, place: int, which: int) -> Summand:
+def summand(
+    weights: Weights, name: str, product: str, place: int, which: int, scale: float = 0.0
+) -> Summand:
     norm = weights.anatomy.family.after[which]
     weight = weights.vector(f"{name}{norm}.weight") if norm else 0
-    return Summand(place, weights.vector(f"{name}{product}.bias"), weight)
+    return Summand(place, weights.vector(f"{name}{product}.bias"), weight, scale)
 
 
 def norm(
@@ -44,10 +47,10 @@ def norm(
     else:
         row += [0, 0, 0]
     for each in summands:
-        scale = float_word(anatomy.residual_scale)
+        scale = float_word(each.scale or anatomy.residual_scale)
         row += [each.address, 4 * anatomy.width, each.bias, each.norm, scale]
     row += [0] * (1 + NORM_WORDS - len(row))
-    kind = NORMS[family.norm]
+    kind = NORMS[anatomy.norm]
     vectors = [weights.vector(f"{name}{norm}.{end}"), weights.vector(f"{name}{norm}.bias")]
     if not family.has_norm_weights:
         vectors[0] = weights.ones(anatomy.width)

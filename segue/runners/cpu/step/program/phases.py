@@ -67,7 +67,8 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
         yield norm(weights, name, before_attention, source, summands, sum_scale=scale)
         yield from _mixed(weights, places, layer)
         mixed = _summands(weights, places, layer)
-        added = summand(weights, name, "ffn_down", places.added, 1)
+        fed = anatomy.fed_scale(layer)
+        added = summand(weights, name, "ffn_down", places.added, 1, scale=fed)
         if anatomy.family.layers_are != "whole":
             if not mixed:
                 yield from _fed(weights, places, layer, tile_outputs)

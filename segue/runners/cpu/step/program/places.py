@@ -18,6 +18,7 @@ class Mixture:
     active: int
     filled: int
     out: int
+    shared: int  # output of the shared expert
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,39 @@
+"""Rows of the table of architectures: later mixtures of experts, whose shares are sigmoids."""
+
+from collections.abc import Mapping
+
+from segue.runners.cpu.anatomy.families.keys import DENSE_FIRST, MIXTURE, SHARED, WINDOWS
+from segue.runners.cpu.anatomy.family import Family, Window
+
+_GATING, _NORMED = "expert_gating_func", "expert_weights_norm"
+_DRAFTS = "nextn_predict_layers"
+
+BY_SIGMOID: Mapping[str, Family] = {
+    # Which layers have experts is told by their tensors, and a count of shared experts is passed over.
+    "hy_v3": Family(
+        head_norms="each",
+        experts="by layer",
+        routing="sigmoid",
+        shared_expert="plain",
+        has_choice_bias=True,
+        renamed=(".exp_probs_b", ".exp_probs_b.bias"),
+        settings=(*DENSE_FIRST, SHARED, _GATING, _NORMED, _DRAFTS),
+        needed=(MIXTURE[2], SHARED),
+    ),
+    # A base for layers with a window is refused: llama.cpp reads it, and turns them by the base of all layers.
+    "cohere2moe": Family(
+        "neighbours",
+        rotated="windowed or dense",
+        norm="layer",
+        may_norm_by_rms=True,
+        norms=("attn_norm", ""),
+        residuals="parallel",
+        experts="all",
+        routing="sigmoid",
+        shared_expert="plain",
+        halves_experts=True,
+        window=Window(4, is_full_first=True),
+        settings=(*DENSE_FIRST, SHARED, _GATING, _NORMED, *WINDOWS[:2], "logit_scale", _DRAFTS),
+        needed=(MIXTURE[2], WINDOWS[0], "logit_scale"),
+    ),
+}

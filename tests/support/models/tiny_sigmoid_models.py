@@ -1,0 +1,35 @@
+"""What tiny files have whose experts have shares by sigmoid: later mixtures."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tests.support.models.tiny_writer import LAYER, RMS, Tiny, Value
+
+_MIXTURE: dict[str, Value] = {
+    "expert_count": 8,
+    "expert_used_count": 3,
+    "expert_feed_forward_length": 32,
+    "expert_weights_norm": True,
+    "leading_dense_block_count": 1,
+}
+_COHERE = Tiny(
+    "cohere2moe", epsilon=LAYER, norms=("attn_norm",), layers=5, experts=8
+).with_settings(**_MIXTURE, logit_scale=0.5, attention__sliding_window=20)
+
+BY_SIGMOID: Mapping[str, Tiny] = {
+    "hy_v3": Tiny(
+        "hy_v3", head_norms="each", experts=8, shared_hidden=32, choice_bias=True,
+        ends={"exp_probs_b": ""},
+    ).with_settings(
+        **_MIXTURE, expert_shared_feed_forward_length=32, expert_gating_func=2,
+        expert_weights_scale=2.5,
+    ),
+    "cohere2moe": _COHERE,
+    "cohere2moe, shared expert, RMS norms, drafts": replace(
+        _COHERE, epsilon=RMS, shared_hidden=64, next_layers=1, is_tied=True
+    ).with_settings(
+        expert_weights_norm=False, expert_weights_scale=1.5, expert_shared_count=2,
+        attention__sliding_window_pattern=[True, False, True, True, False, False],
+        nextn_predict_layers=1,
+    ),
+}  # fmt: skip
