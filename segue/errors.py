@@ -17,6 +17,7 @@ SegueError
 │   ├── UnsupportedMedia         415 unsupported_media_type
 │   ├── HeadTooLarge             431 head_too_large
 │   ├── Unsupported              501 not_supported            this model or server cannot do it
+│   ├── WrongHttpVersion         505 http_version_not_supported
 │   └── Overloaded               429 rate_limit_exceeded      Retry-After
 ├── ServiceError                 the caller may try again
 │   ├── Unavailable              503 unavailable              loading, restarting or draining; Retry-After
@@ -126,6 +127,11 @@ class HeadTooLarge(RequestError):
 class Unsupported(RequestError):
     status = 501
     code = "not_supported"
+
+
+class WrongHttpVersion(RequestError):
+    status = 505
+    code = "http_version_not_supported"
 
 
 class Overloaded(RequestError):

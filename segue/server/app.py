@@ -25,7 +25,7 @@ from segue.server.admission.ledger import Ledger
 from segue.server.admission.limits import Limiter
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_record import RequestRecord
-from segue.server.by_path import ByPath
+from segue.server.by_path import ByPath, WholeServer
 from segue.server.companions import Companions
 from segue.server.endpoints import Completions
 from segue.server.framing import encode, reply_messages
@@ -34,6 +34,7 @@ from segue.server.pages.near_paths import hint_of
 from segue.server.pages.openapi import Mount, openapi
 from segue.server.playground import routes as playground
 from segue.server.service import ModelService, loaded_stats
+from segue.server.transport.heads import WHOLE_SERVER
 
 
 def create_app(
@@ -73,7 +74,7 @@ def create_app(
     )
     routes = [Route("/readyz", Ready(models, admission), methods=["GET"]), *routes]
     app = Starlette(
-        routes=[ByPath(routes), *routes],
+        routes=[ByPath(routes), *routes, WholeServer(routes)],
         middleware=[Middleware(Guard, admission=admission)],
         exception_handlers={HTTPException: _refuse(dialect_at, unknown)},
     )
@@ -106,7 +107,8 @@ def _ends(dialect: Dialect) -> Iterator[Operation | Companion]:
 
 def public_paths(mounts: list[Mount]) -> frozenset[str]:
     companions = [(prefix, end) for prefix, _, end in mounts if isinstance(end, Companion)]
-    return PUBLIC_PATHS | {prefix + end.path for prefix, end in companions if end.is_public}
+    public = {prefix + end.path for prefix, end in companions if end.is_public}
+    return PUBLIC_PATHS | {WHOLE_SERVER} | public
 
 
 def _method(end: Operation | Companion) -> str:
@@ -121,7 +123,7 @@ def _routes(mounts: list[Mount], models: Models, policy: Policy, started: int) -
         if isinstance(end, Operation):
             app: Companions | Completions = Completions(end, error, models, policy)
         else:
-            app = Companions(end, error, service)
+            app = Companions(end, error, service, policy.request_timeout_s)
         routes.append(Route(prefix + end.path, app, methods=[_method(end)]))
     return routes
 

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
+
+from segue.server.transport.heads import WHOLE_SERVER
 
 _ROUTE = "segue.route"
 
@@ -35,3 +38,18 @@ class ByPath(BaseRoute):
             allowed = {method for each in routes for method in each.methods or ()}
             raise HTTPException(405, headers={"Allow": ", ".join(sorted(allowed))})
         await route.handle(scope, receive, send)
+
+
+class WholeServer(BaseRoute):
+    """OPTIONS *: whether a server is there, and its methods on any path (RFC 9110, 9.3.7)."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        methods = {method for route in routes for method in route.methods or ()}
+        self._allow = ", ".join(sorted({*methods, "OPTIONS"}))
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        is_asked = (scope.get("method"), scope.get("path")) == ("OPTIONS", WHOLE_SERVER)
+        return (Match.FULL if is_asked else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await Response(headers={"Allow": self._allow})(scope, receive, send)

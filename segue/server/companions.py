@@ -24,6 +24,7 @@ class Companions:
     companion: Companion
     error: ErrorShape
     service: Service
+    timeout_s: float  # of the whole request; 0 is no bound
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: list[Header] = []
@@ -35,8 +36,9 @@ class Companions:
             values = {**scope["path_params"], **draft.values}
             answering = self.companion.answer(self.service, values)
             # One with a body has a place in the queue, and may wait for a model to be loaded.
-            has_place = self.companion.has_body
-            reply = await (while_connected(receive, answering) if has_place else answering)
+            if self.companion.has_body:
+                answering = while_connected(receive, answering, self.timeout_s)
+            reply = await answering
             messages = await beside_the_loop(is_long, lambda: reply_messages(reply, headers))
         except SegueError as error:
             RequestRecord.of(scope).refuse(error)

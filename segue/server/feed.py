@@ -122,7 +122,7 @@ class Feed:
                 self._cut(TimedOut("The answer was not read fast enough."))
 
     def _expire(self) -> None:
-        self._cut(TimedOut(f"The request took longer than {self._timeout_s:g} seconds."))
+        self._cut(_late(self._timeout_s))
 
     def _cut(self, error: SegueError) -> None:
         """End the request with an error: the engine stops, and the client gets the error."""
@@ -159,18 +159,27 @@ class Feed:
         self._wake.set()
 
 
+def _late(timeout_s: float) -> TimedOut:
+    return TimedOut(f"The request took longer than {timeout_s:g} seconds.")
+
+
 async def left(receive: Receive) -> None:
     """Wait until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def while_connected(receive: Receive, work: Awaitable[T]) -> T:
-    """The result of `work`. Raises Disconnected, and cancels it, once the client is gone."""
+async def while_connected(receive: Receive, work: Awaitable[T], timeout_s: float) -> T:
+    """The result of `work`. Raises Disconnected, and cancels it, once the client is gone; the same with TimedOut once
+    it took too long. 0 is no bound."""
     working, leaving = asyncio.ensure_future(work), asyncio.create_task(left(receive))
     try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
+        done, _ = await asyncio.wait(
+            (working, leaving), timeout=timeout_s or None, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not done:
+            raise _late(timeout_s)
+        if working not in done:
             raise Disconnected
         return working.result()
     finally:

@@ -1,5 +1,7 @@
 """A real server on a real socket, with a scripted engine behind it."""
 
+import contextlib
+import re
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -56,6 +58,30 @@ def read_until(client: socket.socket, end: bytes) -> bytes:
         assert data, received
         received += data
     return received
+
+
+def exchange(live: Live, sent: bytes) -> bytes:
+    """Everything the server sends until it closes the connection, or until its answer is whole and it does not."""
+    with live.connect() as client:
+        received = b""
+        with contextlib.suppress(ConnectionError):
+            client.sendall(sent)
+            while not is_kept_open(received) and (data := client.recv(65536)):
+                received += data
+        return received
+
+
+def is_kept_open(received: bytes) -> bool:
+    """The answer is whole, and the connection waits for another request."""
+    head, _, body = received.partition(b"\r\n\r\n")
+    length = re.search(rb"\r\ncontent-length: (\d+)", head)
+    is_whole = length is not None and len(body) >= int(length[1])
+    return is_whole and b"connection: close" not in head
+
+
+def status(answer: bytes) -> int:
+    assert answer.startswith(b"HTTP/1.1 "), answer[:80]
+    return int(answer.split()[1])
 
 
 TWO_WORDS = speak("one", " two")

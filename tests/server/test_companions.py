@@ -91,6 +91,24 @@ def test_a_client_that_leaves_frees_its_place(live: Live, monkeypatch: pytest.Mo
     wait_until(lambda: live.admission.limiter.num_waiting == 0)
 
 
+def test_a_request_past_its_time_is_ended(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """--request-timeout held for completions only."""
+    live = launch(request_timeout_s=0.05)
+
+    async def tokenize(*_: object) -> list[int]:
+        await asyncio.Event().wait()
+        return []
+
+    monkeypatch.setattr(live.engine, "tokenize", tokenize)
+    answer = live.client.post("/tokenize", json={"prompt": "a"})
+    assert answer.status_code == 504
+    assert answer.json()["error"]["message"] == "The request took longer than 0.05 seconds."
+    assert live.admission.limiter.num_waiting == 0
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("method", "path", "ignored"),
     [

@@ -132,27 +132,19 @@ class Admission:
             return self._refuse(incoming, error)
         return None
 
-    def broken_off(self, scope: Scope | None, error: SegueError) -> Refusal:
-        """The answer of a connection that cannot read on. `scope`: of its request, if the head was whole."""
-        if scope is not None:
-            return self._refuse(IncomingRequest.of(scope), error)
-        status, headers, body = self._whole("", error)
-        self._metrics.observe(status)
-        return Refusal(status, [*headers, *SECURITY_HEADERS], body)
+    def broken_off(self, scope: Scope, error: SegueError) -> Refusal:
+        """The answer of a connection that cannot read on. `scope`: of its request, as far as its head was read."""
+        return self._refuse(IncomingRequest.of(scope), error)
 
     def _refuse(self, incoming: IncomingRequest, error: SegueError) -> Refusal:
         record = incoming.record
-        status, headers, body = self._whole(record.path, error)
-        headers = [*headers, *incoming.added(headers)]
-        record.status = status
+        reply = self.dialect_at(record.path).error(error)
+        start, body = reply_messages(reply, error_headers(error))
+        headers = [*start["headers"], *incoming.added(start["headers"])]
+        record.status = reply.status
         record.refuse(error)
         self.finish(record)
-        return Refusal(status, headers, body)
-
-    def _whole(self, path: str, error: SegueError) -> Refusal:
-        reply = self.dialect_at(path).error(error)
-        start, body = reply_messages(reply, error_headers(error))
-        return Refusal(reply.status, start["headers"], body["body"])
+        return Refusal(reply.status, headers, body["body"])
 
     def finish(self, record: RequestRecord) -> None:
         """The request ended: free its place, write its access log line, count it in the metrics, trace it.

@@ -33,7 +33,8 @@ from segue.errors import HeadTooLarge, MalformedHttp, SegueError, Unavailable, U
 from segue.server.admission.admission import Admission, Refusal
 from segue.server.framing import Header
 from segue.server.transport.chunk_writer import offer_chunks
-from segue.server.transport.old_http import HTTP_1_0, without_chunks
+from segue.server.transport.heads import HTTP_1_0, target_of, wrong_coding, wrong_version
+from segue.server.transport.old_http import without_chunks
 from segue.server.transport.write_alarm import WriteAlarm, num_in_system
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ log = logging.getLogger(__name__)
 DEFAULT_WRITE_TIMEOUT_S = 30.0
 
 _CLOSE: Header = (b"connection", b"close")
+_NOT_READ = "-"  # the method and path of a request that has none
 _BODY_HEADERS = (b"content-length", b"transfer-encoding")
 
 # A peer that vanished without a FIN or RST is detected after idle + 3 × interval seconds.
@@ -115,7 +117,8 @@ class Connection(HttpToolsProtocol):
         try:
             self._parse(data)
         except httptools.HttpParserError:
-            self._refuse_malformed(self._wrong or MalformedHttp("This is not an HTTP/1.1 request."))
+            wrong = self._wrong or wrong_version(self.parser.get_http_version())
+            self._refuse_malformed(wrong or MalformedHttp("This is not an HTTP/1.1 request."))
             return
         if self._num_framing_bytes > MAX_HEAD_BYTES + self._num_body_bytes:
             self._refuse_malformed(_too_large())
@@ -228,8 +231,26 @@ class Connection(HttpToolsProtocol):
         if self._is_repeating:
             return
         self._clear_alarm("head")
-        self._is_head_complete = True
+        self._check_head()
         super().on_headers_complete()
+        self._is_head_complete = True
+
+    def _check_head(self) -> None:
+        version = self.parser.get_http_version()
+        if wrong := wrong_version(version) or wrong_coding(version, self.headers):
+            raise self._stop(wrong)
+        try:
+            self.url, host = target_of(self._method, self.url)
+        except SegueError as error:
+            raise self._stop(error) from error
+        if host is not None:  # it counts, and not that of the header
+            self.headers[:] = [each for each in self.headers if each[0] != b"host"]
+            self.headers.append((b"host", host))
+
+    @property
+    def _method(self) -> str:
+        """Of the head that is being read; the parser has one before it has read any."""
+        return self.parser.get_method().decode("ascii") if self.url else _NOT_READ
 
     def on_body(self, body: bytes) -> None:
         self._num_framing_bytes -= len(body)
@@ -290,16 +311,23 @@ class Connection(HttpToolsProtocol):
             cycle.keep_alive = False
             return
         log.debug("a connection was refused: %s", wrong.message)
-        is_between = cycle is None or cycle.response_complete
-        if is_between or not cycle.response_started:
-            scope = None if is_between else cast("Scope", cycle.scope)
-            has_body = scope is None or scope["method"] != "HEAD"
-            self._write_whole(self._admission.broken_off(scope, wrong), True, has_body)
+        is_answered = cycle is None or cycle.response_complete
+        if not self._is_head_complete or not (is_answered or cycle.response_started):
+            scope = cast("Scope", cycle.scope) if self._is_head_complete else self._part_of_scope()
+            refusal = self._admission.broken_off(scope, wrong)
+            self._write_whole(refusal, True, has_body=scope["method"] != "HEAD")
         if cycle is not None:
             cycle.disconnected = True
             cycle.waiting_for_100_continue = False  # its task may not have begun to read
             cycle.message_event.set()
         self._end()
+
+    def _part_of_scope(self) -> Scope:
+        """Of a request whose head is not whole: as much as was read."""
+        if self.scope is None:  # nothing but empty lines
+            return {"type": "http", "method": _NOT_READ, "path": _NOT_READ, "headers": []}
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        return {**self.scope, "method": self._method, "path": path or _NOT_READ}
 
     def _write_whole(self, refusal: Refusal, is_last: bool, has_body: bool) -> None:
         status, headers, body = refusal

@@ -3,8 +3,6 @@
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-HTTP_1_0 = "1.0"
-
 
 def without_chunks(app: ASGIApp, cycle: RequestResponseCycle) -> ASGIApp:
     """The same application; an answer of unknown length is written until the connection closes."""

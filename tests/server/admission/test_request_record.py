@@ -1,3 +1,4 @@
+import contextlib
 import json
 import logging
 from collections.abc import Iterable
@@ -54,6 +55,32 @@ def test_refusals_have_their_line_too(launch: Launch, log: pytest.LogCaptureFixt
     live.complete(prompt="x" * 2000)
     live.complete(n=0)
     assert [line.split()[3] for line in lines(log)] == ["413", "400"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"GET /v1/" + b"x" * 9000 + b"?my=diary", "GET '/v1/xx"),
+        (b"GET /a?my=diary HTTP/1.1\r\na: " + b"x" * 70_000 + b"\r\n\r\n", "GET '/a' 431"),
+        (b"GET /a HTTP/2.0\r\n\r\n", "GET '/a' 505 error=http_version_not_supported"),
+        (b"GET /\x1b[2J HTTP/1.1\r\n\r\n", "- '-' 400 error=malformed_http"),
+        (b"my diary\r\n\r\n", "- '-' 400 error=malformed_http"),
+        (b"\r\n" * 70_000, "- '-' 431 error=head_too_large"),
+    ],
+)
+def test_what_never_became_a_request_has_its_line_too(
+    launch: Launch, log: pytest.LogCaptureFixture, sent: bytes, told: str
+) -> None:
+    live = launch(max_body_bytes=1000)
+    with live.connect() as client, contextlib.suppress(ConnectionError):
+        client.sendall(sent)
+        while client.recv(65536):
+            pass
+    wait_until(lambda: any(record.name == "segue.access" for record in log.records))
+    (line,) = [each.getMessage() for each in log.records if each.name == "segue.access"]
+    assert line.partition(" ")[2].startswith(told)
+    assert line.isprintable()
+    assert "diary" not in log.text
 
 
 def test_why_a_request_was_refused_is_told_but_not_with_its_words(
