@@ -6,6 +6,7 @@ from dataclasses import replace
 from tests.support.models.layers.tiny_latent import TinyLatent
 from tests.support.models.tiny_hybrid_models import HYBRIDS
 from tests.support.models.tiny_sigmoid_models import BY_SIGMOID
+from tests.support.models.tiny_uncommon_models import UNCOMMON
 from tests.support.models.tiny_windowed_models import WINDOWED
 from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, WIDTH, Tiny, Value
 
@@ -379,6 +380,7 @@ MODELS: Mapping[str, Tiny] = {
     **WINDOWED,
     **BY_SIGMOID,
     **HYBRIDS,
+    **UNCOMMON,
     "maincoder": Tiny("maincoder", head_norms="each"),
     "xverse": Tiny("xverse"),
 }  # fmt: skip

@@ -79,6 +79,7 @@ class Tiny:
     ends: Mapping[str, str] = field(default_factory=dict)
     latent: TinyLatent | None = None
     embedding_gain: float = 0.0  # 0: as is usual
+    has_pictures: bool = False  # layers have matrices of their own for what pictures give
 
     def with_settings(self, **settings: Value) -> "Tiny":
         known = {name.replace("__", "."): value for name, value in settings.items()}
@@ -218,6 +219,7 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
                 *_norms(tiny, weights),
                 *_mixer(tiny, weights, layer),
                 *_feed_forward(tiny, weights, layer),
+                *_of_pictures(tiny, weights),
                 *of_embeddings(tiny.count(PER_LAYER, 0), WIDTH, weights),
             )
         )
@@ -267,7 +269,8 @@ def _mixer(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Arra
 def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
     size = tiny.size_of(layer)
     key_heads = tiny.of_layer("attention.head_count_kv", layer, tiny.key_heads)
-    queries, keys = HEADS * size, key_heads * size
+    query_heads = tiny.of_layer("attention.head_count", layer, HEADS)
+    queries, keys = query_heads * size, key_heads * size
     asked = queries * (2 if tiny.is_gate_joined else 1)
     if tiny.latent is not None:
         yield from tiny.latent.tensors(WIDTH, weights)
@@ -284,7 +287,7 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
     yield "attn_output.weight", weights.matrix(WIDTH, queries)
     if "attn_output" in tiny.biases:
         yield "attn_output.bias", weights.vector(0.0, WIDTH)
-    for name, heads in {"q": HEADS, "k": key_heads}.items() if tiny.head_norms else ():
+    for name, heads in {"q": query_heads, "k": key_heads}.items() if tiny.head_norms else ():
         if name not in parts and not tiny.is_fused:
             continue
         count = size if tiny.head_norms == "each" else heads * size
@@ -296,7 +299,7 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
     if tiny.is_attention_gated or tiny.gate_rows:
         yield "attn_gate.weight", weights.matrix(tiny.gate_rows or queries, WIDTH)
     if tiny.has_sinks:
-        yield "attn_sinks.weight", 5 * weights.vector(0.2, HEADS)
+        yield "attn_sinks.weight", 5 * weights.vector(0.2, query_heads)
 
 
 def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
@@ -315,6 +318,13 @@ def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[st
         yield f"ffn_{name}.weight", weights.matrix(*shapes[name])
         if f"ffn_{name}" in tiny.biases:
             yield f"ffn_{name}.bias", weights.vector(0.0, shapes[name][0])
+
+
+def _of_pictures(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
+    shapes = {"attn_qkv": (3 * WIDTH, WIDTH), "attn_output": (WIDTH, WIDTH)}
+    shapes |= {"gate": (HIDDEN, WIDTH), "up": (HIDDEN, WIDTH), "down": (WIDTH, HIDDEN)}
+    for name, shape in shapes.items() if tiny.has_pictures else ():
+        yield f"vis_{name}.weight", weights.matrix(*shape)
 
 
 def _experts(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:

@@ -23,6 +23,9 @@ _TAIL = """
   however it is served: llama.cpp chooses by the context it is started with.
 - Sections of positions, which time and places in a picture have in models that see: computed for text, where they
   all say the same. A pair of dimensions that no section has stands still, as in llama.cpp.
+- Text models of those that see: paddleocr, hunyuan_vl, deepseek2-ocr and cogvlm, whose matrices for pictures are not
+  read. Positions of the last two turn in one way, and a file that says another base or scaling runs on llama.cpp. Of
+  cogvlm llama.cpp (build 11549) gives logits of the wrong rows where not all of a prompt's are wanted.
 - A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
   not applied: llama.cpp does the same.
 - Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
@@ -190,7 +193,8 @@ def _positions(family: Family) -> str:
     sections = f", sections {family.sections}" if family.sections != "none" else ""
     if family.rotated == "none":
         return "none"
-    return f"{family.turns}{_ROTATED[family.rotated]}{long_rope}{sections}"
+    base = ", by a base of 10000" if family.has_plain_turns else ""
+    return f"{family.turns}{_ROTATED[family.rotated]}{long_rope}{sections}{base}"
 
 
 def _attention(family: Family) -> str:

@@ -29,7 +29,7 @@ Routing = Literal[
     "sigmoid before",
     "as told",
 ]
-Sections = Literal["none", "side by side", "interleaved"]
+Sections = Literal["none", "side by side", "side by side or none", "interleaved"]
 Shared = Literal["none", "plain", "gated", "one", "dense"]
 Layers = Literal["whole", "a part", "a mixer"]
 Gate = Literal["none", "own", "joined", "heads"]
@@ -65,7 +65,10 @@ class Family:
     # that the file lists, if it does; "by setting": all, or none.
     rotated: Rotated = "all"
     # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
+    # "or none": if the file has none of the first two.
     sections: Sections = "none"
+    # All dimensions turn, by a base of 10000 and unscaled: a file that says another base or scaling is refused.
+    has_plain_turns: bool = False
     norm: Norm = "rms"
     may_norm_by_rms: bool = False  # if the file has an epsilon of such norms
     # Whose name the epsilon has in every file, if that is not the family's norm. Under the latter's it counts first.
@@ -141,6 +144,7 @@ class Family:
     has_long_rope: bool = False  # the file may have RoPE factors for long and short contexts
     # Tensors with names that are not the usual ones: how theirs end, and how they would.
     renamed: tuple[str, str] = ("", "")
+    unread: tuple[str, ...] = ()  # how names of a layer's tensors begin that texts do not use
     # Keys of the file, besides the common ones, that are read or have no effect. Any other key is refused.
     settings: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()  # those without which llama.cpp takes values of its own

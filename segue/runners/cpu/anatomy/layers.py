@@ -153,6 +153,8 @@ def pairs_of(header: GgufHeader, family: Family, is_windowed: bool = False) -> i
     is_off = header.metadata.get(f"{header.architecture}.rope.scaling.finetuned") is False
     if "none" in (family.turns, family.rotated) or (family.rotated == "by setting" and is_off):
         return 0
+    if family.has_plain_turns:
+        return head_size(header) // 2
     return rotated_dimensions(header, is_windowed) // 2
 
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.layers import pairs_of
+from segue.runners.cpu.anatomy.layers import head_size, pairs_of
 from segue.runners.cpu.anatomy.measures import anatomy_of
-from segue.runners.cpu.anatomy.scaling import real, scaling, yarn_magnitude
+from segue.runners.cpu.anatomy.scaling import PLAIN_BASE, real, scaling, yarn_magnitude
 from segue.runners.cpu.exact_math import logarithm, power
 
 # YaRN: a pair with more rotations than YARN_FAST over the original context is unchanged, below YARN_SLOW it is scaled.
@@ -33,7 +33,7 @@ def rotations(
     """For layers that see all tokens, or (`is_windowed`) those with a window. `vectors`: the file's factors by name."""
     anatomy = anatomy_of(header)
     window, pairs = anatomy.family.window, pairs_of(header, anatomy.family, is_windowed)
-    base = real(header, "rope.freq_base", 10000.0) or 10000.0
+    base = _base(header)
     if is_windowed and window is not None:
         base = real(header, "rope.freq_base_swa", window.base) or base
     speeds = np.array([power(base, -i / pairs) for i in range(pairs)], np.float64)
@@ -54,12 +54,19 @@ def rotations(
     return Rotations(speeds, magnitude)
 
 
+def _base(header: GgufHeader) -> float:
+    """As the file says; hunyuan_vl's grows by a factor for longer contexts."""
+    base, size = real(header, "rope.freq_base", PLAIN_BASE) or PLAIN_BASE, head_size(header)
+    factor = real(header, "rope.scaling.alpha")
+    return base * power(factor, size / (size - 2)) if factor else base
+
+
 def _turning(header: GgufHeader, pairs: int) -> Doubles:
     """For each pair of dimensions: 1, or 0 if it stands still: in a section of which a text's positions are all 0."""
     kind = FAMILIES[header.architecture].sections
-    if kind == "none":
-        return np.ones(pairs)
     sizes = [int(size) for size in header.listed("rope.dimension_sections")]
+    if kind == "none" or (kind == "side by side or none" and 0 in (sizes or [0])[:2]):
+        return np.ones(pairs)
     places = np.arange(pairs) % sum(sizes)
     if kind == "interleaved":
         return (places < 3 * np.array(sizes)[places % 3]).astype(np.float64)

@@ -5,6 +5,7 @@ import numpy as np
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.exact_math import logarithm
 
+PLAIN_BASE = 10000.0  # by which positions turn where the file names no base
 SCALED = "rope.scaling.yarn_log_multiplier"  # models that may say it scale scores with positions
 
 

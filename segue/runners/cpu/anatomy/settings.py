@@ -17,7 +17,7 @@ from segue.runners.cpu.anatomy.layers import (
     pairs_of,
     rotated_dimensions,
 )
-from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale
+from segue.runners.cpu.anatomy.scaling import PLAIN_BASE, SCALED, latent_scale
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, WITHOUT_KEYS, wrong_recurrence
 from segue.runners.cpu.anatomy.states.rwkv import wrong_rwkv
 from segue.runners.cpu.anatomy.tensor_types import wrong_type
@@ -95,6 +95,7 @@ POSITIVE = (
     "rope.freq_base",
     "rope.freq_base_swa",
     "rope.scale_linear",
+    "rope.scaling.alpha",
     "rope.scaling.attn_factor",
     "rope.scaling.factor",
     "rope.scaling.yarn_log_multiplier",
@@ -130,6 +131,7 @@ def senseless(header: GgufHeader) -> str | None:
         or _wrong_latent(header)
         or _wrong_temperature(header)
         or _wrong_sections(header)
+        or _wrong_ocr(header)
         or wrong_recurrence(header, FAMILIES[header.architecture])
         or wrong_rwkv(header, FAMILIES[header.architecture])
         or _wrong_mixers(header)
@@ -220,6 +222,8 @@ def _wrong_turns(header: GgufHeader) -> str | None:
     process, or computes for ever (build 11549).
     """
     family, key = FAMILIES[header.architecture], "rope.dimension_count"
+    if family.has_plain_turns:
+        return None  # what is told has no effect
     for name in (key, *({f"{key}_swa"} & {*family.settings})):
         told = f"{header.architecture}.{name}"
         if header.metadata.get(told) == 0 and pairs_of(header, family):
@@ -314,9 +318,27 @@ def _wrong_temperature(header: GgufHeader) -> str | None:
 
 def _wrong_sections(header: GgufHeader) -> str | None:
     """Of four, the first three are those that texts have too."""
-    sizes = header.listed("rope.dimension_sections")
-    has_sections = FAMILIES[header.architecture].sections != "none"
-    return "no pair of dimensions turns" if has_sections and sizes and not any(sizes[:3]) else None
+    key = f"{header.architecture}.rope.dimension_sections"
+    sizes, is_one = header.listed("rope.dimension_sections"), key in header.metadata
+    has_sections = FAMILIES[header.architecture].sections in ("side by side", "interleaved")
+    return (
+        "no pair of dimensions turns" if has_sections and not (is_one or any(sizes[:3])) else None
+    )
+
+
+def _wrong_ocr(header: GgufHeader) -> str | None:
+    """What llama.cpp takes for granted of DeepSeek-OCR, and ends the process where it is not so."""
+    if header.architecture != "deepseek2-ocr":
+        return None
+    base = header.metadata.get(f"{header.architecture}.rope.freq_base", PLAIN_BASE)
+    if base != PLAIN_BASE:
+        return f"positions turn by a base of {base}, not of {PLAIN_BASE}"
+    width, sizes = header.count("embedding_length"), {head_size(header)}
+    sizes |= {header.count("attention.value_length")} - {0}
+    for heads, key_heads in zip(*heads_of(header), strict=False):
+        if heads != key_heads or any(heads * size != width for size in sizes):
+            return f"{heads} heads with {key_heads} keys, {max(sizes)} wide, are not {width} wide"
+    return None
 
 
 def wrong_number(header: GgufHeader) -> str | None:

@@ -24,7 +24,7 @@ from segue.runners.cpu.anatomy.measures import (
     norm_of,
 )
 from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
-from segue.runners.cpu.anatomy.scaling import real
+from segue.runners.cpu.anatomy.scaling import PLAIN_BASE, real, scaling
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.states.recurrence import (
     RWKV,
@@ -128,8 +128,7 @@ def _wrong_values(header: GgufHeader) -> str | None:
     prefix = f"{header.architecture}."
     if header.metadata.get(f"{prefix}attention.causal") is False:
         return "its attention is not causal"
-    scaling = header.metadata.get(f"{prefix}rope.scaling.type")
-    if scaling == "yarn" and not original_context(header):
+    if scaling(header)[0] == "yarn" and not original_context(header):
         return "YaRN needs the context it was trained on, and the file names none"
     if real(header, "attention.temperature_scale") and not original_context(header):
         return "temperatures need the context it was trained on, and the file names none"
@@ -141,7 +140,16 @@ def _wrong_values(header: GgufHeader) -> str | None:
             return "its attention has no chunks"
     elif header.architecture == "apertus" and (wrong := wrong_shapes(header)):
         return wrong
-    return _wrong_lists(header) or _wrong_routing(header)
+    return _wrong_turns(header) or _wrong_lists(header) or _wrong_routing(header)
+
+
+def _wrong_turns(header: GgufHeader) -> str | None:
+    """Where positions turn in one way, whatever a file says, it must not say another."""
+    base, factor = real(header, "rope.freq_base"), real(header, "rope.scaling.attn_factor")
+    is_plain = base in (0.0, PLAIN_BASE) and factor in (0.0, 1.0) and scaling(header)[1] == 1.0
+    if FAMILIES[header.architecture].has_plain_turns and not is_plain:
+        return f"its positions turn by another base than {PLAIN_BASE}, or are scaled"
+    return None
 
 
 def _wrong_lists(header: GgufHeader) -> str | None:
@@ -152,7 +160,8 @@ def _wrong_lists(header: GgufHeader) -> str | None:
             return f"{what} are told of {told} layers, not of {layers}"
     if window is not None and window.is_listed and not header.listed(PATTERN):
         return f"{header.architecture}.{PATTERN} is not a list of layers"
-    if SECTIONS in FAMILIES[header.architecture].needed:
+    is_told = f"{header.architecture}.{SECTIONS}" in {*header.metadata, *header.array_lengths}
+    if is_told and SECTIONS in FAMILIES[header.architecture].settings:
         sizes = header.listed(SECTIONS)
         if len(sizes) != 4 or not all(type(n) is int and 0 <= n < 2**16 for n in sizes):
             return f"{SECTIONS} are not four counts"

@@ -243,7 +243,7 @@ def _experts(anatomy: Anatomy) -> Shapes:
 
 def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...]:
     """The tensors without those that have no effect: of layers for drafts, keys of layers that read another's, shares
-    of values in RWKV's first layer, and scales for rounding inputs (tensor_scales.py).
+    of values in RWKV's first layer, what pictures take, and scales for rounding inputs (tensor_scales.py).
 
     Their names are the usual ones.
     """
@@ -252,6 +252,7 @@ def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...
     shared = [i for i, layer in enumerate(anatomy.by_layer) if layer.keys_of >= 0]
     passed += [f"blk.{i}.attn_{part}" for i in shared for part in ("k.", "k_norm.", "v.")]
     passed += UNUSED if anatomy.family.mixer == "wkv7" else []
+    passed += [f"blk.{i}.{start}" for i in range(ends[0]) for start in anatomy.family.unread]
     theirs, usual = anatomy.family.renamed
     return tuple(
         replace(tensor, name=tensor.name.removesuffix(theirs) + usual)

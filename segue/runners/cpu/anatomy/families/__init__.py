@@ -11,6 +11,7 @@ from segue.runners.cpu.anatomy.families.dense import DENSE
 from segue.runners.cpu.anatomy.families.hybrids import HYBRIDS
 from segue.runners.cpu.anatomy.families.latents import LATENTS
 from segue.runners.cpu.anatomy.families.mixtures import MIXTURES
+from segue.runners.cpu.anatomy.families.uncommon import UNCOMMON
 from segue.runners.cpu.anatomy.families.windowed import WINDOWED
 from segue.runners.cpu.anatomy.family import Family
 
@@ -21,4 +22,5 @@ FAMILIES: Mapping[str, Family] = {
     **WINDOWED,
     **LATENTS,
     **HYBRIDS,
+    **UNCOMMON,
 }

@@ -1,0 +1,69 @@
+"""Rows of the table of architectures: older dense models, and text models of those that see, of which few files are
+around.
+"""
+
+from collections.abc import Mapping
+
+from segue.runners.cpu.anatomy.families.keys import (
+    AFTER,
+    EXPERTS,
+    PLAIN,
+    SECTIONS,
+    SIGMOID,
+    WINDOWS,
+)
+from segue.runners.cpu.anatomy.family import Family, Window
+
+# llama.cpp has no factors of RoPE for these, or takes the tensor and passes over it.
+UNCOMMON: Mapping[str, Family] = {
+    "chatglm": Family("neighbours", is_gate_fused=True, may_have_factors=False),
+    "openelm": Family(head_norms="each", is_tied=True, may_have_factors=False),
+    "codeshell": Family(
+        norm="layer",
+        has_norm_bias=True,
+        activation="gelu",
+        is_gated=False,
+        biases=PLAIN,
+        is_untied=True,
+        may_have_factors=False,
+    ),
+    "plamo": Family(
+        norms=("attn_norm", ""), residuals="parallel", is_untied=True, may_have_factors=False
+    ),
+    "plamo3": Family(
+        after=AFTER,
+        head_norms="each",
+        is_gate_fused=True,
+        window=Window(8),
+        may_have_factors=False,
+        renamed=("_norm", "_norm.weight"),
+        settings=WINDOWS,
+    ),
+    "pangu-embedded": Family(biases=("attn_output",), may_have_factors=False),
+    "paddleocr": Family(
+        sections="side by side",
+        may_bias=("attn_output",),
+        may_have_factors=False,
+        settings=(SECTIONS,),
+        needed=(SECTIONS,),
+    ),
+    "hunyuan_vl": Family(
+        sections="side by side or none",
+        head_norms="each",
+        norms_heads_last=True,
+        may_have_factors=False,
+        settings=(*EXPERTS, SECTIONS, "rope.scaling.alpha"),
+    ),
+    "deepseek2-ocr": Family(
+        has_plain_turns=True,
+        experts="all",
+        routing="as told",
+        shared_expert="plain",
+        has_choice_bias=True,
+        may_have_factors=False,
+        settings=SIGMOID,
+        needed=("expert_feed_forward_length", "expert_shared_count"),
+    ),
+    # llama.cpp reads logits of the wrong rows of a prompt, unless all are wanted (build 11549).
+    "cogvlm": Family(has_plain_turns=True, may_have_factors=False, unread=("vis_",)),
+}

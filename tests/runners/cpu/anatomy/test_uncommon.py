@@ -1,0 +1,53 @@
+"""Older models, and text models of those that see: what of their files is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from segue.models.gguf import header
+from segue.runners.cpu.anatomy.settings import senseless
+from segue.runners.cpu.anatomy.support import supports
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import Value, write
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "reason"),
+    [
+        ("deepseek2-ocr", {"rope__freq_base": 5e4}, "positions turn by a base of 50000.0, not of"),
+        ("deepseek2-ocr", {"attention__head_count_kv": 2}, "4 heads with 2 keys, 16 wide, are not"),
+        ("deepseek2-ocr", {"attention__value_length": 32}, "4 heads with 4 keys, 32 wide, are not"),
+        ("paddleocr", {"rope__dimension_sections": [0, 0, 0, 4]}, "no pair of dimensions turns"),
+        ("hunyuan_vl", {"rope__scaling__alpha": -1.0}, "hunyuan_vl.rope.scaling.alpha is -1.0"),
+    ],
+)
+def test_what_ends_llama_cpp_is_computed_by_no_runner(
+    tmp_path: Path, name: str, settings: dict[str, Value], reason: str
+) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS[name].with_settings(**settings)))
+    assert reason in (senseless(found) or "")
+
+
+def test_without_sections_no_position_would_turn(tmp_path: Path) -> None:
+    """llama.cpp would end the process."""
+    found = header(write(tmp_path / "x.gguf", replace(MODELS["paddleocr"], settings={})))
+    assert senseless(found) == "no pair of dimensions turns"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "reason"),
+    [
+        ("cogvlm", {"rope__freq_base": 5e5}, "turn by another base than 10000.0, or are scaled"),
+        ("cogvlm", {"rope__scaling__factor": 2.0}, "another base than 10000.0, or are scaled"),
+        ("deepseek2-ocr", {"rope__scaling__attn_factor": 1.2}, "than 10000.0, or are scaled"),
+        ("hunyuan_vl", {"rope__dimension_sections": 4}, "are not four counts"),
+        ("hunyuan_vl", {"rope__dimension_sections": [8, 8]}, "are not four counts"),
+    ],
+)
+def test_what_is_not_computed_here_goes_to_llama_cpp(
+    tmp_path: Path, name: str, settings: dict[str, Value], reason: str
+) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS[name].with_settings(**settings)))
+    assert reason in (supports(found) or "")
+    assert senseless(found) is None
