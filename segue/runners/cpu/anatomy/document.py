@@ -53,7 +53,8 @@ _TAIL = """
   Here all dimensions turn, as they do there if the file has one number for all layers; both give the same bits. Its
   vocabulary is read by llama.cpp. No real file was at hand.
 - Granite with windows (`granite_swa`): a shared expert, whose gate and up would be one matrix, and what is for pictures
-  (`deepstack_mapping`) are refused to llama.cpp. No real file was at hand of it, nor of `spark2_5` and `muse-glimmer`.
+  (`deepstack_mapping`) are refused to llama.cpp. No real file was at hand of it, nor of `spark2_5`, `maple`,
+  `smallthinker` and `muse-glimmer`. SmallThinker's windows have 4096 tokens whatever a file says, as in llama.cpp.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
@@ -110,6 +111,7 @@ _HEAD_NORMS = {
 _ROTATED = {
     "all": "",
     "three of four": "; none in every 4th layer",
+    "last three of four": "; with windows none in the first layer of 4",
     "windowed": "; none in layers without a window, if others have one",
     "only windowed": "; none in layers without a window",
     "as listed": "; none in layers that the file lists",
@@ -137,6 +139,7 @@ _ROUTINGS = {
     "sigmoid renormalised": "shares by sigmoid, made 1 together",
     "of the chosen": "softmax of the chosen",
     "as told": "shares by softmax or by sigmoid, as the file says",
+    "as told renormalised": "shares by softmax or by sigmoid, as the file says, made 1 together",
 }
 
 
@@ -239,7 +242,9 @@ def _windows(family: Family) -> str:
         return f"windows in the layers that the file lists{sizes}"
     whose = f" with {window.layers} layers" if window.layers else ""
     kind = f"chunks of {window.size}" if window.is_chunked else "windows"
-    return f"{kind}{whose}; unless the file says, one layer in {window.period} has none"
+    kind += f" of {window.size}, if any" if window.is_fixed else ""
+    which = "the first" if window.is_full_first else "one"
+    return f"{kind}{whose}; unless the file says, {which} layer in {window.period} has none"
 
 
 def _feed_forward(family: Family) -> str:
@@ -260,6 +265,7 @@ def _expert_parts(family: Family) -> str:
     parts = {
         ", made 1 together if the file says": is_told,
         ", scaled": "expert_weights_scale" in family.settings,
+        ", chosen by what the layer takes": family.routes_early,
         ", chosen with a bias": family.has_choice_bias,
         ", and a shared expert": family.shared_expert in ("plain", "gated", "one"),
         ", both halved": family.halves_experts,

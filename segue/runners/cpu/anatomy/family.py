@@ -8,6 +8,7 @@ Turns = Literal["neighbours", "halves", "none"]
 Rotated = Literal[
     "all",
     "three of four",
+    "last three of four",
     "windowed",
     "only windowed",
     "windowed or dense",
@@ -18,7 +19,9 @@ Rotated = Literal[
 Norm = Literal["rms", "layer"]
 HeadNorms = Literal["none", "each", "each or none", "own", "own or none", "whole", "unweighted"]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
-Activation = Literal["silu", "gelu", "squared relu", "clamped silu", "xielu"]
+Activation = Literal[
+    "silu", "bounded silu", "gelu", "relu", "squared relu", "clamped silu", "xielu"
+]
 Experts = Literal["none", "some", "all", "by layer"]
 Routing = Literal[
     "renormalised",
@@ -28,6 +31,7 @@ Routing = Literal[
     "sigmoid renormalised",
     "sigmoid before",
     "as told",
+    "as told renormalised",
 ]
 Sections = Literal["none", "side by side", "side by side or none", "interleaved"]
 Shared = Literal["none", "plain", "gated", "one", "dense"]
@@ -40,9 +44,7 @@ class Window:
     """Sliding-window attention: all layers but every `period`-th see only the last tokens."""
 
     period: int
-    is_full_first: bool = (
-        False  # not every `period`-th, but the first of each so many sees all tokens
-    )
+    is_full_first: bool = False  # the first of a period sees all tokens, not the last
     size: int = 0  # used if the file gives none; 0: then no layer has a window
     # The RoPE base of layers with a window, if the file gives none; 0: the base of all layers.
     base: float = 0.0
@@ -50,6 +52,7 @@ class Window:
     is_magnified: bool = False  # but the file's factor of cosines and sines counts there
     layers: int = 0  # only models with this many layers have windows; 0: all
     is_listed: bool = False  # the file lists the layers with a window
+    is_fixed: bool = False  # of `size` tokens, whatever the file says, if it has windows
     # Texts are cut into chunks of `size` tokens, whatever the file says; a token sees those before it in its chunk.
     is_chunked: bool = False
 
@@ -61,8 +64,8 @@ class Family:
     # RoPE: the two dimensions of a pair are half a head apart ("halves") or neighbours; "none": learned positions.
     turns: Turns = "halves"
     # The layers with RoPE. "windowed": those with a window, if the model has such layers, else all; "only windowed":
-    # those with a window; "windowed or dense": those, and the first ones, which have no experts; "as listed": those
-    # that the file lists, if it does; "by setting": all, or none.
+    # those with a window; "windowed or dense": those, and the first ones, which have no experts; "last three of four":
+    # if the model has windows, else all; "as listed": those that a file lists, if it does; "by setting": all, or none.
     rotated: Rotated = "all"
     # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
     # "or none": if the file has none of the first two.
@@ -86,7 +89,9 @@ class Family:
     # Values are normed, without weights; a layer that has none takes its keys for them.
     norms_values: bool = False
     residuals: Residuals = "sequential"
-    activation: Activation = "silu"
+    activation: Activation = (
+        "silu"  # "bounded silu": of experts, what they gate by and what is gated have a bound
+    )
     is_gated: bool = True
     is_gate_fused: bool = False  # gate and up are one matrix
     halves_hidden: bool = False  # the file counts the columns of gate and up together
@@ -95,6 +100,9 @@ class Family:
     # How scores of experts become shares. "as told": the file says if by softmax or by sigmoid. After these two it may
     # ask for renormalising. "sigmoid before": what experts take is multiplied by it, not what they give.
     routing: Routing = "renormalised"
+    routes_early: bool = (
+        False  # experts are chosen by what the layer takes, as it is before any norm
+    )
     # An expert that every row uses. "gated": its share is computed; "plain": its share is 1, and a file may lack it;
     # "one": its share is 1, and it is as wide as the others;
     # "dense": the layer's own feed-forward, and both have norms of their own before and after them.

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family
 from segue.runners.cpu.anatomy.latent import Latent, latent_of, together
+from segue.runners.cpu.anatomy.scaling import real
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence, interval, recurrence_of
 
 ROTATED = "attention.rope_pattern"  # which layers have RoPE
+BOUND = "swiglu_clamp_exp"  # of what experts gate by, and of what is gated
+_LEAST_BOUND = 1e-6
 BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
 
 
@@ -28,6 +31,7 @@ class Layer:
     attends: bool  # whether it has attention
     recurrence: Recurrence | None  # what it has instead of attention, or beside it
     latent: Latent | None  # what its keys and values are made of, which are one head then
+    bound: float = 0.0  # of experts: see family.py; 0: none
 
     @property
     def has_keys(self) -> bool:
@@ -78,7 +82,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     windows = _windows(header, family, count)
     rotated = _rotated(header, family, windows)
     heads, key_heads = heads_of(header)
-    hidden = hidden_sizes(header, family)
+    hidden, bounds = hidden_sizes(header, family), _bounds(header, family, count)
     keys_of = _keys_of(header, windows)
     names = {tensor.name for tensor in header.tensors}
     attends, recurs = mixers(header, family, key_heads, hidden)
@@ -98,6 +102,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             attends=attends[i],
             recurrence=recurrence_of(header, family, i) if recurs[i] else None,
             latent=latent,
+            bound=bounds[i],
         )
         for i, latent in enumerate(latents[:count])
     )
@@ -171,6 +176,8 @@ def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]
     size = _whole(header, key, family.window.size)
     if family.window.is_chunked:
         size = -family.window.size
+    elif family.window.is_fixed:
+        size = family.window.size if _whole(header, key, 0) > 0 else 0
     period = _whole(header, f"{key}_pattern", family.window.period)
     full = 0 if family.window.is_full_first else period - 1
     has = [period == 0 or layer % period != full for layer in range(layers)]
@@ -193,6 +200,15 @@ def _whole(header: GgufHeader, key: str, default: int) -> int:
     return int(value) if isinstance(value, int | float) else default
 
 
+def _bounds(header: GgufHeader, family: Family, layers: int) -> tuple[float, ...]:
+    """Those of experts: as the file lists them, or one for all."""
+    if BOUND not in family.settings:
+        return (0.0,) * layers
+    told = header.listed(BOUND) or (real(header, BOUND),) * layers
+    numbers = [float(each) if isinstance(each, int | float) else 0.0 for each in told]
+    return tuple(each if each > _LEAST_BOUND else 0.0 for each in numbers)
+
+
 def _gate(family: Family, heads: int, size: int) -> int:
     """Floats per row."""
     if family.attention_gate == "none":
@@ -208,5 +224,7 @@ def _rotated(header: GgufHeader, family: Family, windows: tuple[int, ...]) -> tu
         return tuple(size != 0 for size in windows)
     if family.rotated == "as listed" and (told := header.listed(ROTATED)):
         return tuple(bool(each) for each in told[: len(windows)])
-    is_every = family.rotated != "three of four"
-    return tuple(is_every or layer % 4 < 3 for layer in range(len(windows)))
+    still = {"three of four": 3, "last three of four": 0}.get(family.rotated, -1)
+    # llama.cpp takes a model of four layers, with windows, to turn in all.
+    is_every = family.rotated == "last three of four" and (not any(windows) or len(windows) == 4)
+    return tuple(is_every or layer % 4 != still for layer in range(len(windows)))

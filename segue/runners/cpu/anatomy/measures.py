@@ -154,14 +154,16 @@ def _query_scale(header: GgufHeader, family: Family, layer: Layer, size: int) ->
 
 
 def _routing(header: GgufHeader, family: Family) -> Routing:
-    if family.routing != "as told":
+    if not family.routing.startswith("as told"):
         return family.routing
     layers, listed = header.count("block_count"), header.array_lengths
     tokens = header.count("vocab_size") or listed.get("tokenizer.ggml.tokens", 0)
     # The first files of GLM 4.7 Flash do not say it.
     usual = SIGMOID if layers in (47, 48) and tokens == 154880 else SOFTMAX
     told = header.count("expert_gating_func") or usual
-    return "sigmoid" if told == SIGMOID else "softmax"
+    if family.routing == "as told":
+        return "sigmoid" if told == SIGMOID else "softmax"
+    return "sigmoid renormalised" if told == SIGMOID else "renormalised"
 
 
 def norm_of(header: GgufHeader, family: Family) -> Norm:

@@ -99,6 +99,7 @@ POSITIVE = (
     "rope.scaling.attn_factor",
     "rope.scaling.factor",
     "rope.scaling.yarn_log_multiplier",
+    "swiglu_clamp_exp",
 )
 SCALINGS = ("none", "linear", "yarn", "longrope")  # llama.cpp knows no other either
 MOST_EXPERTS = 1024

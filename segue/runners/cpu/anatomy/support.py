@@ -3,10 +3,11 @@
 import re
 from collections.abc import Mapping
 
-from segue.models.gguf import GgufHeader
+from segue.models.gguf import GgufHeader, Value
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.latent import latent_of
 from segue.runners.cpu.anatomy.layers import (
+    BOUND,
     BY_LAYER,
     ROTATED,
     counts,
@@ -62,6 +63,7 @@ COMMON = {
 PATTERN, SECTIONS = "attention.sliding_window_pattern", "rope.dimension_sections"
 MOST_GROUPS = 32  # of experts
 MOST_TAPS = 16  # of convolutions
+_MOST_BOUND = 1e30
 LANES, GROUP = 16, 32  # heads are a multiple of LANES wide, products of GROUP
 
 
@@ -100,7 +102,7 @@ def _wrong_settings(header: GgufHeader) -> str | None:
         if not header.count(key):
             return f"{prefix}{key} is not one number"
     lists = {key.removeprefix(prefix) for key in header.array_lengths if key.startswith(prefix)}
-    if lists := lists - {PATTERN, SECTIONS, ROTATED, *BY_LAYER}:
+    if lists := lists - {PATTERN, SECTIONS, ROTATED, BOUND, *BY_LAYER}:
         return f"{prefix}{min(lists)} is not one number"
     if family.experts == "all" and not header.count("expert_count"):
         return f"{prefix}expert_count is not one number"
@@ -154,10 +156,12 @@ def _wrong_turns(header: GgufHeader) -> str | None:
 
 def _wrong_lists(header: GgufHeader) -> str | None:
     window, layers = FAMILIES[header.architecture].window, header.count("block_count")
-    for key, what in ((PATTERN, "windows"), (ROTATED, "rotations")):
+    for key, what in ((PATTERN, "windows"), (ROTATED, "rotations"), (BOUND, "bounds")):
         told = len(header.listed(key))
         if f"{header.architecture}.{key}" in header.array_lengths and told != layers:
             return f"{what} are told of {told} layers, not of {layers}"
+    if not all(_is_bound(each) for each in header.listed(BOUND)):
+        return f"{header.architecture}.{BOUND} has numbers that make no sense"
     if window is not None and window.is_listed and not header.listed(PATTERN):
         return f"{header.architecture}.{PATTERN} is not a list of layers"
     is_told = f"{header.architecture}.{SECTIONS}" in {*header.metadata, *header.array_lengths}
@@ -168,6 +172,10 @@ def _wrong_lists(header: GgufHeader) -> str | None:
     return None
 
 
+def _is_bound(value: Value) -> bool:
+    return isinstance(value, int | float) and abs(value) <= _MOST_BOUND
+
+
 def _wrong_routing(header: GgufHeader) -> str | None:
     family = FAMILIES[header.architecture]
     if family.routing.startswith("sigmoid") and header.count("expert_gating_func") not in (
@@ -175,7 +183,7 @@ def _wrong_routing(header: GgufHeader) -> str | None:
         SIGMOID,
     ):
         return "shares of experts are not by sigmoid"
-    if family.routing == "as told" and header.count("expert_gating_func") not in (
+    if family.routing.startswith("as told") and header.count("expert_gating_func") not in (
         0,
         SOFTMAX,
         SIGMOID,

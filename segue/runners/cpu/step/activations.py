@@ -16,7 +16,7 @@ from segue.runners.cpu.emit import (
     splat,
     store,
 )
-from segue.runners.cpu.kernel import INT, VOID, compiled, define
+from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.lanes import exp, sigmoid, vectors
 
@@ -54,6 +54,13 @@ def _gelu(b: Builder, x: Value, out: Value, count: Value) -> None:
 
 
 @define(VOID, INT, INT, INT)
+def _relu(b: Builder, x: Value, out: Value, count: Value) -> None:
+    with loop(b, vectors(b, count)) as each:
+        value = greater(b, load(b, at(b, x, each.index, 64)), floats(0.0))
+        store(b, value, at(b, out, each.index, 64))
+
+
+@define(VOID, INT, INT, INT)
 def _squared_relu(b: Builder, x: Value, out: Value, count: Value) -> None:
     with loop(b, vectors(b, count)) as each:
         value = greater(b, load(b, at(b, x, each.index, 64)), floats(0.0))
@@ -80,6 +87,17 @@ def multiply_into(b: Builder, x: Value, y: Value, count: Value) -> None:
         store(b, b.fmul(load(b, place), load(b, at(b, y, each.index, 64))), place)
 
 
+@define(VOID, INT, FLOAT, FLOAT, INT)
+def bound(b: Builder, x: Value, least: Value, most: Value, count: Value) -> None:
+    """Bring every number into these bounds, in place. What is not a number stays so."""
+    low, high = splat(b, least), splat(b, most)
+    with loop(b, vectors(b, count)) as each:
+        place = at(b, x, each.index, 64)
+        value = load(b, place)
+        value = b.select(b.fcmp_ordered("<", value, low), low, value)
+        store(b, b.select(b.fcmp_ordered(">", value, high), high, value), place)
+
+
 def _at_most(b: Builder, x: Value, most: float) -> Value:
     return b.select(b.fcmp_ordered("<", x, floats(most)), x, floats(most))
 
@@ -101,6 +119,8 @@ def activate(kind: Any, is_gated: Any, gate: Any, up: Any, out: Any, count: Any)
         return
     if kind == on.GELU:
         _gelu(gate, out, count)
+    elif kind == on.RELU:
+        _relu(gate, out, count)
     else:
         _squared_relu(gate, out, count)
     if is_gated:

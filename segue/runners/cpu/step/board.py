@@ -144,7 +144,7 @@ FROM_EMBEDDING, FROM_SUM, FROM_WANTED = range(3)
 RMS_NORM, LAYER_NORM, NO_NORM = range(3)
 
 # Activations of the feed-forward.
-SILU, GELU, SQUARED_RELU, CLAMPED_SILU, XIELU = range(5)
+SILU, GELU, SQUARED_RELU, CLAMPED_SILU, XIELU, RELU, BOUNDED_SILU = range(7)
 
 # What RWKV does to what pairs of matrices have between them.
 PLAIN, TANH, LOGISTIC = range(3)

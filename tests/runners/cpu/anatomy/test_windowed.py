@@ -1,5 +1,6 @@
 """Newer architectures with windows: which layers have one, which turn, and what is refused."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from segue.models.gguf import header
 from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import Tiny, Value, write
@@ -18,6 +20,9 @@ from tests.support.models.tiny_writer import Tiny, Value, write
         ("granite_swa", [20, 0, 20], [1, 0, 1]),
         ("granite_swa with experts", [20, 0, 20], [1, 1, 1]),
         ("spark2_5", [20, 0, 20], [1, 1, 1]),
+        ("maple", [20, 0, 20], [1, 0, 1]),
+        ("smallthinker", [0, 4096, 4096, 4096, 0], [0, 1, 1, 1, 0]),
+        ("smallthinker without windows", [0] * 5, [1] * 5),
         ("muse-glimmer", [20, 0, 20], [1, 0, 1]),
     ],
 )
@@ -27,6 +32,26 @@ def test_layers_are_told_apart(
     layers = anatomy_of(header(write(tmp_path / "x.gguf", MODELS[name]))).by_layer
     assert [layer.window for layer in layers] == windows
     assert [layer.pairs > 0 for layer in layers] == turning
+
+
+def test_experts_of_each_layer_have_a_bound(tmp_path: Path) -> None:
+    for told, bounds in ((0.5, [0.5] * 3), ([2.0, 1e-7, -1.0], [2.0, 0.0, 0.0])):
+        tiny = MODELS["maple"].with_settings(swiglu_clamp_exp=told)
+        layers = anatomy_of(header(write(tmp_path / "x.gguf", tiny))).by_layer
+        assert [layer.bound for layer in layers] == bounds
+
+
+def test_four_layers_of_smallthinker_turn_all(tmp_path: Path) -> None:
+    """As in llama.cpp, for which the step between layers that do not is then that of a model without windows."""
+    tiny = replace(MODELS["smallthinker"], layers=4)
+    layers = anatomy_of(header(write(tmp_path / "x.gguf", tiny))).by_layer
+    assert all(layer.pairs for layer in layers)
+    assert sum(layer.window > 0 for layer in layers) == 3
+
+
+def test_shares_by_nothing_would_end_llama_cpp_too(tmp_path: Path) -> None:
+    tiny = MODELS["smallthinker"].with_settings(expert_gating_func=0)
+    assert senseless(header(write(tmp_path / "x.gguf", tiny))) == "expert_gating_func is 0"
 
 
 def test_without_windows_nothing_of_muse_glimmer_turns(tmp_path: Path) -> None:
@@ -49,6 +74,11 @@ def test_without_windows_nothing_of_muse_glimmer_turns(tmp_path: Path) -> None:
         ("granite_swa", {"expert_shared_feed_forward_length": 64}, "does not know: expert_shared"),
         ("granite_swa", {"logit_scale": 0.0}, "does not say granite_swa.logit_scale"),
         ("spark2_5", {"rope__dimension_count_swa": 8}, "does not know: rope.dimension_count_swa"),
+        ("maple", {"swiglu_clamp_exp": [0.5, math.nan, 0.5]}, "has numbers that make no sense"),
+        ("maple", {"swiglu_clamp_exp": [0.5]}, "bounds are told of 1 layers, not of 3"),
+        ("maple", {"swiglu_clamp_exp": 0.0}, "does not say maple.swiglu_clamp_exp"),
+        ("smallthinker", {"expert_gating_func": 3}, "neither by softmax nor by sigmoid"),
+        ("smallthinker", {"expert_weights_scale": 2.5}, "does not know: expert_weights_scale"),
         ("muse-glimmer", {"attention__sliding_window": 0}, "does not say muse-glimmer.attention."),
     ],
 )

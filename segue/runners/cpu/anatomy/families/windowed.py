@@ -6,11 +6,12 @@ from segue.runners.cpu.anatomy.families.keys import (
     AFTER,
     EXPERTS,
     FEED_FORWARD,
+    MIXTURE,
     SCALES,
     WINDOWS,
 )
 from segue.runners.cpu.anatomy.family import Family, Window
-from segue.runners.cpu.anatomy.layers import ROTATED
+from segue.runners.cpu.anatomy.layers import BOUND, ROTATED
 
 WINDOWED: Mapping[str, Family] = {
     # Shared experts, whose gate and up would be one matrix, are refused.
@@ -33,6 +34,29 @@ WINDOWED: Mapping[str, Family] = {
         may_have_factors=False,
         settings=WINDOWS,
         needed=WINDOWS[:2],
+    ),
+    "maple": Family(
+        rotated="only windowed",
+        head_norms="each",
+        activation="bounded silu",
+        experts="all",
+        is_untied=True,
+        window=Window(0, is_listed=True),
+        may_have_factors=False,
+        settings=(*MIXTURE, *WINDOWS, BOUND),
+        needed=("expert_feed_forward_length", *WINDOWS[:2], BOUND),
+    ),
+    # A window has 4096 tokens in llama.cpp, whatever the file says.
+    "smallthinker": Family(
+        rotated="last three of four",
+        activation="relu",
+        experts="all",
+        routing="as told renormalised",
+        routes_early=True,
+        window=Window(4, size=4096, is_full_first=True, is_fixed=True),
+        may_have_factors=False,
+        settings=(*MIXTURE, "expert_gating_func", *WINDOWS),
+        needed=("expert_feed_forward_length", "expert_gating_func"),
     ),
     "muse-glimmer": Family(
         "neighbours",

@@ -56,6 +56,12 @@ def gated(
     return [on.GATED, gate, up, hidden, tile_outputs, activation, *biases, shape, source]
 
 
+def scores_of_experts(weights: Weights, places: Places, layer: int) -> Row:
+    """The product by whose outputs rows choose their experts."""
+    router = weights.matrix(f"blk.{layer}.ffn_gate_inp.weight")
+    return product(places.mixture.scores, weights.anatomy.experts, on.INPUT_FLOATS, [(router, 0)])
+
+
 def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Iterator[Row]:
     """The words of the files in mixture, in their order."""
     anatomy, kept, family = weights.anatomy, places.mixture, weights.anatomy.family
@@ -74,8 +80,8 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
     def phase(*own: int) -> Row:
         return [*own, *[0] * (8 - len(own)), *common]
 
-    router = weights.matrix(f"{name}ffn_gate_inp.weight")
-    yield product(kept.scores, anatomy.experts, on.INPUT_FLOATS, [(router, 0)])
+    if not family.routes_early:
+        yield scores_of_experts(weights, places, layer)
     before, *after = DENSE_NORMS if is_dense else ("", "", "")
     if before:
         yield norm(weights, name, before, on.FROM_SUM, [])
@@ -98,8 +104,11 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
     )
     biases = [weights.vector(f"{name}ffn_{part}_exps.bias") for part in ("gate", "up", "down")]
     hidden = anatomy.expert_hidden
-    activation = ACTIVATIONS[family.activation]
-    yield phase(on.EXPERTS, gate, up, hidden, tile_outputs, activation, *biases[:2])
+    bound, activation = anatomy.by_layer[layer].bound, ACTIVATIONS[family.activation]
+    if activation == on.BOUNDED_SILU and not bound:
+        activation = on.SILU
+    row = phase(on.EXPERTS, gate, up, hidden, tile_outputs, activation, *biases[:2])
+    yield [*row, float_word(bound)]
     yield phase(on.EXPERTS_DOWN, down, kept.out, hidden)
     gated = weights.vector(f"{name}ffn_gate_inp_shexp.weight")
     last = phase(on.COMBINE, 0, kept.out, weighs, biases[2], places.added, shared, gated)

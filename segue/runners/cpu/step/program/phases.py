@@ -8,7 +8,11 @@ from numpy.typing import NDArray
 from segue.runners.cpu.memory import zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.attention import attention
-from segue.runners.cpu.step.program.feed_forward import experts, feed_forward
+from segue.runners.cpu.step.program.feed_forward import (
+    experts,
+    feed_forward,
+    scores_of_experts,
+)
 from segue.runners.cpu.step.program.latent import latent_attention
 from segue.runners.cpu.step.program.layer_embeddings import layer_gate, layer_inputs
 from segue.runners.cpu.step.program.norms import Summand, norm, summand
@@ -64,6 +68,10 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
     for layer in range(anatomy.layers):
         name = f"blk.{layer}."
         before_attention, before_feed_forward = anatomy.family.norms
+        if anatomy.family.routes_early and anatomy.has_experts(layer):
+            yield norm(weights, "", "", source, summands, sum_scale=scale)
+            yield scores_of_experts(weights, places, layer)
+            source, summands, scale = on.FROM_SUM, [], 0
         yield norm(weights, name, before_attention, source, summands, sum_scale=scale)
         yield from _mixed(weights, places, layer)
         mixed = _summands(weights, places, layer)

@@ -12,7 +12,9 @@ Row = list[int]
 NORMS = {"rms": on.RMS_NORM, "layer": on.LAYER_NORM}
 ACTIVATIONS = {
     "silu": on.SILU,
+    "bounded silu": on.BOUNDED_SILU,
     "gelu": on.GELU,
+    "relu": on.RELU,
     "squared relu": on.SQUARED_RELU,
     "clamped silu": on.CLAMPED_SILU,
     "xielu": on.XIELU,
