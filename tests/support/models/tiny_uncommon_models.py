@@ -1,6 +1,7 @@
 """What tiny files have of older models, and of text models of those that see."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, Tiny, Value
 
@@ -20,10 +21,21 @@ _PLAMO3 = Tiny(
 )
 _HUNYUAN_VL = Tiny("hunyuan_vl", head_norms="each", head_size=32, is_tied=True)
 
+# Attention; a matrix instead of it; neither, and wider; nothing at all; attention again.
+_DECI = Tiny("deci", layers=5, factors=("rope_freqs",)).with_settings(
+    attention__head_count=[4, 4, 0, 0, 4],
+    attention__head_count_kv=[2, 0, 0, 0, 4],
+    feed_forward_length=[HIDDEN, HIDDEN, 2 * HIDDEN, 0, HIDDEN],
+)
+
 UNCOMMON: Mapping[str, Tiny] = {
     "chatglm": Tiny(
         "chatglm", is_fused=True, qkv_bias=True, feed_forward=_FUSED, up_rows=2 * HIDDEN
     ).with_settings(rope__dimension_count=8, rope__freq_base=50000.0),
+    "deci": _DECI,
+    "deci with biases": replace(
+        _DECI, qkv_bias=True, biases=("attn_output", "ffn_gate", "ffn_up", "ffn_down")
+    ),
     "openelm": Tiny(
         "openelm", head_size=32, is_fused=True, head_norms="each", is_tied=True
     ).with_settings(

@@ -216,7 +216,7 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
             _rwkv(tiny, weights, layer)
             if tiny.mixer.startswith("rwkv")
             else (
-                *_norms(tiny, weights),
+                *_norms(tiny, weights, layer),
                 *_mixer(tiny, weights, layer),
                 *_feed_forward(tiny, weights, layer),
                 *_of_pictures(tiny, weights),
@@ -237,8 +237,11 @@ def _rwkv(tiny: Tiny, weights: Weights, layer: int) -> tuple[tuple[str, Array], 
     return (*rwkv_layer(tiny.count, layer, hidden, weights, is_adapted, tiny.has_mixer_norm),)
 
 
-def _norms(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
+def _norms(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
+    counts = {"attn_norm": "attention.head_count", "ffn_norm": "feed_forward_length"}
     for name in tiny.norms if tiny.has_norm_weights else ():
+        if tiny.architecture == "deci" and not tiny.of_layer(counts[name], layer, 1):
+            continue
         yield f"{name}{tiny.ends.get(name, '.weight')}", weights.vector(1.0, WIDTH)
         if tiny.has_norm_bias:
             yield f"{name}.bias", weights.vector(0.0, WIDTH)
@@ -254,6 +257,8 @@ def _mixer(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Arra
     has_keys = tiny.of_layer("attention.head_count_kv", layer, tiny.key_heads) > 0
     if has_keys:
         yield from _attention(tiny, weights, layer)
+    elif tiny.architecture == "deci" and tiny.of_layer("attention.head_count", layer, 0):
+        yield "attn_output.weight", weights.matrix(WIDTH, WIDTH)
     if tiny.mixer == "conv" and not has_keys:
         yield from short_convolution(tiny.count, WIDTH, weights)
     elif tiny.mixer == "mamba beside" or (tiny.mixer == "mamba" and not has_keys):

@@ -23,6 +23,9 @@ _TAIL = """
   however it is served: llama.cpp chooses by the context it is started with.
 - Sections of positions, which time and places in a picture have in models that see: computed for text, where they
   all say the same. A pair of dimensions that no section has stands still, as in llama.cpp.
+- deci (Llama 3.1 Nemotron 51B, Llama 3.3 Nemotron Super and Nemotron Ultra, DeciLM): layers may have one matrix instead
+  of attention, or lack it, or the feed-forward, or both. One with heads and no feed-forward runs on llama.cpp, which
+  leaves the heads out; if that is the last layer, the file is refused.
 - Text models of those that see: paddleocr, hunyuan_vl, deepseek2-ocr and cogvlm, whose matrices for pictures are not
   read. Positions of the last two turn in one way, and a file that says another base or scaling runs on llama.cpp. Of
   cogvlm llama.cpp (build 11549) gives logits of the wrong rows where not all of a prompt's are wanted.
@@ -226,6 +229,10 @@ def _attention(family: Family) -> str:
         parts.append("sinks")
     if family.attention_gate != "none":
         parts.append(_GATES[family.attention_gate])
+    if family.layers_are == "as counted":
+        parts.append(
+            "one matrix instead in layers without heads of keys, none in layers without heads"
+        )
     if family.mixer != "attention":
         parts.append("Mamba 2 beside it" if family.is_mixer_beside else _MIXERS[family.mixer])
     if "attention.scale" in family.settings:
@@ -257,7 +264,8 @@ def _feed_forward(family: Family) -> str:
     experts = f"experts, {_ROUTINGS[family.routing]}{_expert_parts(family)}"
     choices = {"none": dense, "some": f"{dense}; or {experts}", "all": f"{dense}; {experts}"}
     choices["by layer"] = f"{dense}; or {experts} in layers that have them"
-    return choices[family.experts] + ("; in layers of its own" * (family.layers_are == "a part"))
+    ends = {"a part": "; in layers of its own", "as counted": "; none in layers without columns"}
+    return choices[family.experts] + ends.get(family.layers_are, "")
 
 
 def _expert_parts(family: Family) -> str:

@@ -35,7 +35,7 @@ Routing = Literal[
 ]
 Sections = Literal["none", "side by side", "side by side or none", "interleaved"]
 Shared = Literal["none", "plain", "gated", "one", "dense"]
-Layers = Literal["whole", "a part", "a mixer"]
+Layers = Literal["whole", "a part", "a mixer", "as counted"]
 Gate = Literal["none", "own", "joined", "heads"]
 
 
@@ -124,7 +124,8 @@ class Family:
     is_output_gated: bool = False  # what such a feed-forward gives is multiplied by a sigmoid
     has_embedding_norm: bool = False  # embeddings are normed before the first layer
     is_embedding_norm_plain: bool = False  # without weights
-    # "a part": attention, or a mixer, or a feed-forward; "a mixer": there is nothing else.
+    # "a part": attention, or a mixer, or a feed-forward; "a mixer": there is nothing else. "as counted": attention, if
+    # the file counts heads of keys, or one matrix, if it counts heads only; and a feed-forward, if it counts columns.
     layers_are: Layers = "whole"
     has_time_norms: bool = False  # Mamba 1: what times, B and C are made of is normed, with weights
     # Delta nets: values of heads that share a key are side by side, and beta and alpha of these heads are one matrix.

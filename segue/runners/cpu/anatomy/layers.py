@@ -32,10 +32,16 @@ class Layer:
     recurrence: Recurrence | None  # what it has instead of attention, or beside it
     latent: Latent | None  # what its keys and values are made of, which are one head then
     bound: float = 0.0  # of experts: see family.py; 0: none
+    is_linear: bool = False  # it has one matrix instead of attention
 
     @property
     def has_keys(self) -> bool:
         return self.keys_of < 0 and self.attends
+
+    @property
+    def mixes(self) -> bool:
+        """Whether it has anything before a feed-forward."""
+        return self.attends or self.is_linear or self.recurrence is not None
 
     @property
     def shared(self) -> int:
@@ -103,6 +109,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             recurrence=recurrence_of(header, family, i) if recurs[i] else None,
             latent=latent,
             bound=bounds[i],
+            is_linear=family.layers_are == "as counted" and heads[i] > 0 and not attends[i],
         )
         for i, latent in enumerate(latents[:count])
     )
@@ -113,6 +120,8 @@ def mixers(
 ) -> tuple[list[bool], list[bool]]:
     """Of each layer: whether it has attention, and whether it has what the family's layers have instead."""
     layers = range(len(key_heads))
+    if family.layers_are == "as counted":
+        return [count > 0 for count in key_heads], [False] * len(layers)
     if family.mixer == "attention" or family.is_mixer_beside:
         return [True] * len(layers), [family.is_mixer_beside] * len(layers)
     if family.layers_are == "a mixer" or family.mixer in RWKV:

@@ -133,6 +133,7 @@ def senseless(header: GgufHeader) -> str | None:
         or _wrong_temperature(header)
         or _wrong_sections(header)
         or _wrong_ocr(header)
+        or _wrong_end(header)
         or wrong_recurrence(header, FAMILIES[header.architecture])
         or wrong_rwkv(header, FAMILIES[header.architecture])
         or _wrong_mixers(header)
@@ -339,6 +340,15 @@ def _wrong_ocr(header: GgufHeader) -> str | None:
     for heads, key_heads in zip(*heads_of(header), strict=False):
         if heads != key_heads or any(heads * size != width for size in sizes):
             return f"{heads} heads with {key_heads} keys, {max(sizes)} wide, are not {width} wide"
+    return None
+
+
+def _wrong_end(header: GgufHeader) -> str | None:
+    """Where layers may lack a feed-forward: llama.cpp ends the process if the last one does."""
+    family = FAMILIES[header.architecture]
+    has_end = all(hidden_sizes(header, family)[-1:])
+    if family.layers_are == "as counted" and not has_end:
+        return "the last layer has no feed-forward"
     return None
 
 

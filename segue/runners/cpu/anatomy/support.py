@@ -257,7 +257,13 @@ def _wrong_states(header: GgufHeader) -> str | None:
 
 def _wrong_attention(header: GgufHeader) -> str | None:
     """Layers for which a file may count no heads are those without attention."""
-    for i, layer in enumerate(layers_of(header, FAMILIES[header.architecture])):
+    family = FAMILIES[header.architecture]
+    layers = layers_of(header, family)
+    if not any(layer.attends or layer.recurrence for layer in layers):
+        return "no layer has attention"
+    for i, layer in enumerate(layers):
+        if family.layers_are == "as counted" and layer.mixes and not layer.hidden:
+            return f"layer {i} has heads, and no feed-forward"  # llama.cpp leaves them out
         if layer.attends and not min(layer.heads, layer.key_heads):
             return f"layer {i} has attention, with {layer.heads} heads and {layer.key_heads} keys"
     return None

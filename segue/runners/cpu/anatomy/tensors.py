@@ -153,7 +153,11 @@ def _parts(layer: Layer) -> str:
 
 
 def _mixer(anatomy: Anatomy, layer: Layer) -> Shapes:
+    if not layer.mixes and anatomy.family.layers_are == "as counted":
+        return {}
     own, found = _norm(anatomy, anatomy.family.norms[0]), layer.recurrence
+    if layer.is_linear:
+        own["attn_output.weight"] = (anatomy.width, anatomy.width)
     own |= {f"{name}.weight": (anatomy.width,) for name in anatomy.family.after if name}
     if found is not None and found.mixer in RWKV:
         return own | time_mix_shapes(found, is_adapted=anatomy.family.norm == "rms")
@@ -195,7 +199,7 @@ def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
 
 def _feed_forward(anatomy: Anatomy, layer: Layer, has_experts: bool) -> Shapes:
     width, hidden, family = anatomy.width, layer.hidden, anatomy.family
-    if family.layers_are == "a mixer" or (family.layers_are == "a part" and not hidden):
+    if family.layers_are == "a mixer" or (family.layers_are != "whole" and not hidden):
         return {}
     own = {} if anatomy.shares_norm else _norm(anatomy, family.norms[1])
     if columns := anatomy.layer_columns:

@@ -137,6 +137,8 @@ BITS: dict[str, str] = {
     "hunyuan_vl without sections": "9611a6f486f4661f4c365cec443288f83273fe5a7cba9495d171cfbb419c8142",
     "deepseek2-ocr": "b9d272036fd506d45347ae5aa3cc974a3f70fc9315bc6f914a574e9809e945d8",
     "cogvlm": "2f039ebe55c521ba0ebe2ca06bf6f2536a18f7194914acffca5e224e0bfea8b5",
+    "deci": "d42c92184454483793b66e1e5ce2ceae17883863df234e14d690d7190e4caaee",
+    "deci with biases": "9c2386990e0488f0e8bbf9d33dc9162eaeaa8d9a14ad90f98a87114c493d179d",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -276,4 +278,6 @@ BITS_OF_Q8: dict[str, str] = {
     "hunyuan_vl without sections": "8934df385aa783acc1c6f4b66b5d64f58ca8006770eab0afcae7851630f7134b",
     "deepseek2-ocr": "1e9ecc3cc471f42ee8b95cba4c37e45b1b33ae0d21a10090513e9f723a41bbdf",
     "cogvlm": "1cbba1b9adc388b1002d4ab912021fc502d33804c9dc01ff3b2a647f834a7291",
+    "deci": "867a178777c38c6f82cd79bbdf3f0444c95a3e789c6df2114ce8607e53426905",
+    "deci with biases": "f38d422075944ecd98d04e8104e8a4b8632a82050419091ad5b9215a6fffc4a0",
 }

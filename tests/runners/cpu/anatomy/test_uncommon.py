@@ -19,6 +19,7 @@ from tests.support.models.tiny_writer import Value, write
         ("deepseek2-ocr", {"attention__head_count_kv": 2}, "4 heads with 2 keys, 16 wide, are not"),
         ("deepseek2-ocr", {"attention__value_length": 32}, "4 heads with 4 keys, 32 wide, are not"),
         ("paddleocr", {"rope__dimension_sections": [0, 0, 0, 4]}, "no pair of dimensions turns"),
+        ("deci", {"feed_forward_length": [96, 96, 192, 0, 0]}, "last layer has no feed-forward"),
         ("hunyuan_vl", {"rope__scaling__alpha": -1.0}, "hunyuan_vl.rope.scaling.alpha is -1.0"),
     ],
 )
@@ -41,6 +42,8 @@ def test_without_sections_no_position_would_turn(tmp_path: Path) -> None:
         ("cogvlm", {"rope__freq_base": 5e5}, "turn by another base than 10000.0, or are scaled"),
         ("cogvlm", {"rope__scaling__factor": 2.0}, "another base than 10000.0, or are scaled"),
         ("deepseek2-ocr", {"rope__scaling__attn_factor": 1.2}, "than 10000.0, or are scaled"),
+        ("deci", {"feed_forward_length": [0, 96, 192, 0, 96]}, "layer 0 has heads, and no feed"),
+        ("deci", {"attention__head_count_kv": [0] * 5}, "no layer has attention"),
         ("hunyuan_vl", {"rope__dimension_sections": 4}, "are not four counts"),
         ("hunyuan_vl", {"rope__dimension_sections": [8, 8]}, "are not four counts"),
     ],

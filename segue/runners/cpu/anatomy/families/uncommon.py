@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from segue.runners.cpu.anatomy.families.keys import (
     AFTER,
     EXPERTS,
+    FEED_FORWARD,
     PLAIN,
     SECTIONS,
     SIGMOID,
@@ -14,9 +15,15 @@ from segue.runners.cpu.anatomy.families.keys import (
 )
 from segue.runners.cpu.anatomy.family import Family, Window
 
-# llama.cpp has no factors of RoPE for these, or takes the tensor and passes over it.
+# Where there may be no factors of RoPE, llama.cpp has none, or takes the tensor and passes over it.
 UNCOMMON: Mapping[str, Family] = {
     "chatglm": Family("neighbours", is_gate_fused=True, may_have_factors=False),
+    "deci": Family(
+        "neighbours",
+        layers_are="as counted",
+        may_bias=("attn_output", *FEED_FORWARD),
+        has_long_rope=True,
+    ),
     "openelm": Family(head_norms="each", is_tied=True, may_have_factors=False),
     "codeshell": Family(
         norm="layer",

@@ -72,16 +72,15 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
             yield norm(weights, "", "", source, summands, sum_scale=scale)
             yield scores_of_experts(weights, places, layer)
             source, summands, scale = on.FROM_SUM, [], 0
+        if anatomy.family.layers_are != "whole":
+            for before, phases, given in _parts(weights, places, layer, tile_outputs):
+                yield norm(weights, name, before, source, summands)
+                yield from phases
+                summands, source = given, on.FROM_SUM
+            continue
         yield norm(weights, name, before_attention, source, summands, sum_scale=scale)
         yield from _mixed(weights, places, layer)
-        mixed = _summands(weights, places, layer)
-        fed = anatomy.fed_scale(layer)
-        added = summand(weights, name, "ffn_down", places.added, 1, scale=fed)
-        if anatomy.family.layers_are != "whole":
-            if not mixed:
-                yield from _fed(weights, places, layer, tile_outputs)
-            summands, source = mixed or [added], on.FROM_SUM
-            continue
+        mixed, added = _summands(weights, places, layer), _added(weights, places, layer)
         if not anatomy.is_parallel:
             yield norm(weights, name, before_feed_forward, on.FROM_SUM, mixed)
         elif not anatomy.shares_norm:
@@ -104,6 +103,19 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
         yield [on.LOGITS, *logits, bias, *scales]
 
 
+def _parts(
+    weights: Weights, places: Places, layer: int, tile_outputs: int
+) -> Iterator[tuple[str, Iterator[Row], list[Summand]]]:
+    """Of a layer that may lack a part: the norm before each part that it has, its phases, and what it gives."""
+    family, own = weights.anatomy.family, weights.anatomy.by_layer[layer]
+    if own.mixes:
+        given = _summands(weights, places, layer)
+        yield family.norms[0], _mixed(weights, places, layer), given
+    if own.hidden and family.layers_are != "a mixer":
+        fed = _fed(weights, places, layer, tile_outputs)
+        yield family.norms[1] or family.norms[0], fed, [_added(weights, places, layer)]
+
+
 def _mixed(weights: Weights, places: Places, layer: int) -> Iterator[Row]:
     """Attention, and what a layer has instead or beside it."""
     own = weights.anatomy.by_layer[layer]
@@ -111,6 +123,9 @@ def _mixed(weights: Weights, places: Places, layer: int) -> Iterator[Row]:
         yield from latent_attention(weights, places, layer, own.latent)
     elif own.attends:
         yield from attention(weights, places, layer)
+    elif own.is_linear:
+        matrix = weights.matrix(f"blk.{layer}.attn_output.weight")
+        yield product(places.attended, weights.anatomy.width, on.INPUT_FLOATS, [(matrix, 0)])
     if own.recurrence is not None:
         # What the feed-forward gave was added to the residual already.
         out = places.added if own.attends else places.attended
@@ -120,9 +135,15 @@ def _mixed(weights: Weights, places: Places, layer: int) -> Iterator[Row]:
 def _summands(weights: Weights, places: Places, layer: int) -> list[Summand]:
     """What they give to the residual."""
     own = weights.anatomy.by_layer[layer]
-    found = [places.attended] if own.attends or own.recurrence else []
+    found = [places.attended] if own.mixes else []
     found += [places.added] if own.attends and own.recurrence else []
     return [summand(weights, f"blk.{layer}.", "attn_output", place, 0) for place in found]
+
+
+def _added(weights: Weights, places: Places, layer: int) -> Summand:
+    """What the feed-forward gives to the residual."""
+    scale = weights.anatomy.fed_scale(layer)
+    return summand(weights, f"blk.{layer}.", "ffn_down", places.added, 1, scale=scale)
 
 
 def _fed(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Iterator[Row]:
