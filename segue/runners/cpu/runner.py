@@ -333,6 +333,8 @@ class CpuRunner:
     def _program(self, logits: int) -> NDArray[np.int64]:
         space, kv, states = self._space, self._slots.kv, self._slots.states
         places = Places(
+            heads=int(space.board[on.HEADS_FLOATS]),
+            hidden=int(space.board[on.HIDDEN_FLOATS]),
             projected=space.projected,
             attended=space.attended,
             added=space.added,

@@ -36,6 +36,9 @@ UNCOMMON: Mapping[str, Tiny] = {
     "deci with biases": replace(
         _DECI, qkv_bias=True, biases=("attn_output", "ffn_gate", "ffn_up", "ffn_down")
     ),
+    "bitnet": Tiny("bitnet", is_tied=True, has_sub_norms=True).with_settings(
+        rope__scaling__type="linear", rope__scaling__factor=1.0
+    ),
     "openelm": Tiny(
         "openelm", head_size=32, is_fused=True, head_norms="each", is_tied=True
     ).with_settings(

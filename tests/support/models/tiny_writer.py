@@ -79,6 +79,7 @@ class Tiny:
     ends: Mapping[str, str] = field(default_factory=dict)
     latent: TinyLatent | None = None
     embedding_gain: float = 0.0  # 0: as is usual
+    has_sub_norms: bool = False  # of what the last products take
     has_pictures: bool = False  # layers have matrices of their own for what pictures give
 
     def with_settings(self, **settings: Value) -> "Tiny":
@@ -303,6 +304,8 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
         )
     if tiny.is_attention_gated or tiny.gate_rows:
         yield "attn_gate.weight", weights.matrix(tiny.gate_rows or queries, WIDTH)
+    if tiny.has_sub_norms:
+        yield "attn_sub_norm.weight", weights.vector(1.0, queries)
     if tiny.has_sinks:
         yield "attn_sinks.weight", 5 * weights.vector(0.2, query_heads)
 
@@ -317,6 +320,8 @@ def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[st
         if not tiny.has_dense_beside:
             return
         yield from beside_experts(tiny.experts, WIDTH, weights)
+    if tiny.has_sub_norms:
+        yield "ffn_sub_norm.weight", weights.vector(1.0, hidden)
     up_rows = tiny.up_rows * hidden // HIDDEN
     shapes = {"gate": (hidden, WIDTH), "up": (up_rows, WIDTH), "down": (WIDTH, hidden)}
     for name in tiny.feed_forward:

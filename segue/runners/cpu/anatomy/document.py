@@ -26,6 +26,8 @@ _TAIL = """
 - deci (Llama 3.1 Nemotron 51B, Llama 3.3 Nemotron Super and Nemotron Ultra, DeciLM): layers may have one matrix instead
   of attention, or lack it, or the feed-forward, or both. One with heads and no feed-forward runs on llama.cpp, which
   leaves the heads out; if that is the last layer, the file is refused.
+- BitNet b1.58 (bitnet): files whose scales are in the weights, as the converter writes them. Older ones with a scale of
+  each tensor beside it run on llama.cpp.
 - Text models of those that see: paddleocr, hunyuan_vl, deepseek2-ocr and cogvlm, whose matrices for pictures are not
   read. Positions of the last two turn in one way, and a file that says another base or scaling runs on llama.cpp. Of
   cogvlm llama.cpp (build 11549) gives logits of the wrong rows where not all of a prompt's are wanted.
@@ -189,6 +191,7 @@ def _norms(family: Family) -> str:
     places = [] if family.norms == ("", "") else ["before"]
     places += ["after"] if any(family.after) else []
     places += [] if family.has_norm_weights else ["without weights"]
+    places += ["inside"] if any(family.sub_norms) else []
     bias = ", with bias" if family.has_norm_bias else ""
     kind = _NORMS[family.norm] + (" or RMS" if family.may_norm_by_rms else "")
     return f"{kind}, {' and '.join(places)}{bias}"

@@ -81,6 +81,8 @@ class Family:
     norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
     after: tuple[str, str] = ("", "")  # norms of their outputs, before the residual is added
     after_epsilon: float = 0.0  # of these norms; 0: that of all
+    # Norms of what the last products of attention and of the feed-forward take.
+    sub_norms: tuple[str, str] = ("", "")
     is_latent: bool = False  # keys and values are made from one row a token, see latent.py
     # Norms of queries and keys: per head with shared weights, per head with its own weights, or over all heads at once;
     # "unweighted": per head in layers with RoPE, if there are not 128 experts.

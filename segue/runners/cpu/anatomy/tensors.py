@@ -177,6 +177,8 @@ def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
         own["attn_q.weight"] = (width, layer.asked)
         own |= {f"attn_{name}.weight": (width, keys) for name in _parts(layer)[1:]}
     own["attn_output.weight"] = (queries, width)
+    if name := family.sub_norms[0]:
+        own[f"{name}.weight"] = (queries,)
     if layer.gate and not layer.is_gate_joined:
         own["attn_gate.weight"] = (width, layer.gate)
     size, counts = layer.head_size, {"q": layer.heads, "k": layer.key_heads}
@@ -213,6 +215,8 @@ def _feed_forward(anatomy: Anatomy, layer: Layer, has_experts: bool) -> Shapes:
             return own
     up = 2 * hidden if family.is_gate_fused else hidden
     own |= {"ffn_up.weight": (width, up), "ffn_down.weight": (hidden, width)}
+    if name := family.sub_norms[1]:
+        own[f"{name}.weight"] = (hidden,)
     if family.is_gated and not family.is_gate_fused:
         own["ffn_gate.weight"] = (width, hidden)
     return own

@@ -139,6 +139,7 @@ BITS: dict[str, str] = {
     "cogvlm": "2f039ebe55c521ba0ebe2ca06bf6f2536a18f7194914acffca5e224e0bfea8b5",
     "deci": "d42c92184454483793b66e1e5ce2ceae17883863df234e14d690d7190e4caaee",
     "deci with biases": "9c2386990e0488f0e8bbf9d33dc9162eaeaa8d9a14ad90f98a87114c493d179d",
+    "bitnet": "453414cfd476f13f0cc308342b67c30a6de3c21e8046ed74c9657d62fcc2ff83",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -280,4 +281,5 @@ BITS_OF_Q8: dict[str, str] = {
     "cogvlm": "1cbba1b9adc388b1002d4ab912021fc502d33804c9dc01ff3b2a647f834a7291",
     "deci": "867a178777c38c6f82cd79bbdf3f0444c95a3e789c6df2114ce8607e53426905",
     "deci with biases": "f38d422075944ecd98d04e8104e8a4b8632a82050419091ad5b9215a6fffc4a0",
+    "bitnet": "939bb0b493c339b949fb413296de70e39ff8658b3a449a1d2fbfe97a42603a22",
 }

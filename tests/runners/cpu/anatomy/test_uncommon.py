@@ -54,3 +54,12 @@ def test_what_is_not_computed_here_goes_to_llama_cpp(
     found = header(write(tmp_path / "x.gguf", MODELS[name].with_settings(**settings)))
     assert reason in (supports(found) or "")
     assert senseless(found) is None
+
+
+def test_scales_of_tensors_run_on_llama_cpp(tmp_path: Path) -> None:
+    """Older files of BitNet have one beside each matrix, of any type."""
+    found = header(write(tmp_path / "x.gguf", MODELS["bitnet"]))
+    (norm,) = (tensor for tensor in found.tensors if tensor.name == "output_norm.weight")
+    scale = replace(norm, name="blk.0.attn_q.scale", shape=(1,))
+    changed = replace(found, tensors=(*found.tensors, scale))
+    assert supports(changed) == "the file has tensors it does not know: blk.N.attn_q.scale"

@@ -24,6 +24,9 @@ UNCOMMON: Mapping[str, Family] = {
         may_bias=("attn_output", *FEED_FORWARD),
         has_long_rope=True,
     ),
+    "bitnet": Family(
+        sub_norms=("attn_sub_norm", "ffn_sub_norm"), is_tied=True, may_have_factors=False
+    ),
     "openelm": Family(head_norms="each", is_tied=True, may_have_factors=False),
     "codeshell": Family(
         norm="layer",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
+from segue.runners.cpu.step.program.norms import sub_norm
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.program.words import NORMS, Row, float_word, product
 from segue.runners.cpu.weights import Weights
@@ -26,6 +27,9 @@ def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     yield [on.ATTEND, *heads]
     if layer.gate:
         yield [on.QUANTISE, layer.queries, *_gate(weights, places, layer)]
+    elif anatomy.family.sub_norms[0]:
+        own = f"{name}{anatomy.family.sub_norms[0]}"
+        yield sub_norm(weights, own, places.heads, layer.queries, on.HEADS_FLOATS)
     elif layer.shared * layer.head_size % 32:
         yield [on.QUANTISE, layer.queries]
     output = weights.matrix(f"{name}attn_output.weight")

@@ -29,14 +29,19 @@ def feed_forward(
     out: int,
     *,
     shape: int = 0,
+    before_last: Row | None = None,
 ) -> Iterator[Row]:
-    """The feed-forward that all rows take. `kind` is the suffix of its tensors' names; `shape`: see products.py."""
+    """The feed-forward that all rows take. `kind` is the suffix of its tensors' names; `shape`: see products.py;
+    `before_last`: a phase before the last product.
+    """
     anatomy = weights.anatomy
     gate = weights.matrix(f"{name}ffn_gate{kind}.weight") if anatomy.family.is_gated else 0
     up = weights.matrix(f"{name}ffn_up{kind}.weight")
     biases = [weights.vector(f"{name}ffn_{part}{kind}.bias") for part in ("gate", "up")]
     activation = ACTIVATIONS[anatomy.family.activation]
     yield gated(gate, up, hidden, tile_outputs, activation, biases=biases, shape=shape)
+    if before_last is not None:
+        yield before_last
     down = weights.matrix(f"{name}ffn_down{kind}.weight")
     yield product(out, anatomy.width, on.HIDDEN_FLOATS, [(down, 0)])
 

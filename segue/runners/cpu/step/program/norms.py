@@ -28,6 +28,14 @@ def summand(
     return Summand(place, weights.vector(f"{name}{product}.bias"), weight, scale)
 
 
+def sub_norm(weights: Weights, name: str, place: int, columns: int, target: int) -> Row:
+    """Norm what a product takes, in place: the words of NARROW, see recurrent/selective.py. `target`: the board's index
+    of the input whose floats are at `place`.
+    """
+    words = [place, 4 * columns, columns, target, 0, 0, weights.vector(f"{name}.weight"), 0, 0]
+    return [on.NARROW, *words, float_word(weights.anatomy.epsilon)]
+
+
 def norm(
     weights: Weights,
     name: str,

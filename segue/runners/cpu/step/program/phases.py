@@ -15,7 +15,7 @@ from segue.runners.cpu.step.program.feed_forward import (
 )
 from segue.runners.cpu.step.program.latent import latent_attention
 from segue.runners.cpu.step.program.layer_embeddings import layer_gate, layer_inputs
-from segue.runners.cpu.step.program.norms import Summand, norm, summand
+from segue.runners.cpu.step.program.norms import Summand, norm, sub_norm, summand
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.program.recurrent import recurrent
 from segue.runners.cpu.step.program.rwkv import channel_mix
@@ -157,4 +157,10 @@ def _fed(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Ite
         yield from channel_mix(weights, places, layer, tile_outputs)
         return
     shape = weights.xielu(layer) if anatomy.family.activation == "xielu" else 0
-    yield from feed_forward(weights, name, tile_outputs, "", hidden, places.added, shape=shape)
+    last = None
+    if own := anatomy.family.sub_norms[1]:
+        last = sub_norm(weights, f"{name}{own}", places.hidden, hidden, on.HIDDEN_FLOATS)
+    added = places.added
+    yield from feed_forward(
+        weights, name, tile_outputs, "", hidden, added, shape=shape, before_last=last
+    )

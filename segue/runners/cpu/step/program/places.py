@@ -25,6 +25,8 @@ class Mixture:
 class Places:
     """Addresses that the instructions name, besides those of weights."""
 
+    heads: int  # what the product after attention takes
+    hidden: int  # what the last product of the feed-forward takes
     projected: int  # output of the products for queries, keys and values
     attended: int  # output of the product after attention
     added: int  # output of the feed-forward
