@@ -81,6 +81,7 @@ class Memory:
         slot = self._free.pop()
         if match is not None:
             self._runner.fork(match.slot, slot, reuse)
+            self._cache.serve(match.slot)
         self._own(sequence, slot, match, reuse)
         return True
 

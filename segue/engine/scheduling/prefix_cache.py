@@ -1,6 +1,6 @@
 """A radix tree over tokens that knows which slots hold which prefixes.
 
-    match → lock → (fork, compute) → insert → unlock → evict
+    match → lock → (fork, compute) → serve → insert → unlock → evict
 
 Every entry is one slot and the tokens it holds. A node stands for a run of tokens; its `slots` are all slots whose
 tokens run through it to its end, so any of them can be forked for a prefix that ends there or inside it. Locked
@@ -87,10 +87,12 @@ class PrefixCache:
                     best = found
                     if found.length == length:
                         break
-        if best is not None:
-            self._touch(best.slot)
-            self._entries[best.slot].has_served = True
         return best
+
+    def serve(self, slot: int) -> None:
+        """A prompt begins from what was matched there. A match alone is no use: who asked may wait, and ask again."""
+        self._touch(slot)
+        self._entries[slot].has_served = True
 
     def _usable(
         self, slot: int, tokens: Sequence[int], length: int, num_top: int | None, whole: bool
@@ -149,7 +151,6 @@ class PrefixCache:
 
     def unlock(self, slot: int) -> None:
         self._entries[slot].locked = False
-        self._touch(slot)
 
     def remove(self, slot: int) -> None:
         """Remove the slot's entry, if it has one."""

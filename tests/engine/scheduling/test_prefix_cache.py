@@ -24,6 +24,7 @@ operations = st.lists(
         st.tuples(st.just("lock"), st.integers(0, 5)),
         st.tuples(st.just("unlock"), st.integers(0, 5)),
         st.tuples(st.just("match"), runs, st.sampled_from(["", "s"])),
+        st.tuples(st.just("serve"), st.integers(0, 5)),
         st.tuples(st.just("evict")),
     ),
     max_size=40,
@@ -36,6 +37,7 @@ def test_agrees_with_a_plain_table(ops: list[tuple[object, ...]]) -> None:
     cache = PrefixCache()
     held: dict[int, tuple[list[int], str]] = {}
     locked: set[int] = set()
+    served: set[int] = set()
     used: list[int] = []  # least recently used first
 
     def touch(slot: int) -> None:
@@ -54,13 +56,13 @@ def test_agrees_with_a_plain_table(ops: list[tuple[object, ...]]) -> None:
                 if held.pop(slot, None) is not None:
                     used.remove(slot)
                     locked.discard(slot)
+                    served.discard(slot)
             case ("lock", int(slot)) if slot in held:
                 cache.lock(slot)
                 locked.add(slot)
             case ("unlock", int(slot)) if slot in held:
                 cache.unlock(slot)
                 locked.discard(slot)
-                touch(slot)
             case ("match", list(tokens), str(salt)):
                 found = cache.match(tokens, salt)
                 best = max(
@@ -70,13 +72,19 @@ def test_agrees_with_a_plain_table(ops: list[tuple[object, ...]]) -> None:
                 if found:
                     assert held[found.slot][0][:best] == tokens[:best]
                     assert held[found.slot][1] == salt
-                    touch(found.slot)
+            case ("serve", int(slot)) if slot in held:
+                cache.serve(slot)
+                touch(slot)
+                served.add(slot)
             case ("evict",):
-                expected = next((slot for slot in used if slot not in locked), None)
+                unlocked = [slot for slot in used if slot not in locked]
+                fresh = [slot for slot in unlocked if slot not in served]
+                expected = next(iter(fresh if 2 * len(fresh) >= len(unlocked) else unlocked), None)
                 assert cache.evict() == expected
                 if expected is not None:
                     del held[expected]
                     used.remove(expected)
+                    served.discard(expected)
         cache.check()
     assert cache.slots == set(held)
 
@@ -120,8 +128,17 @@ def test_what_has_served_outlives_what_has_not_unless_it_is_more_than_half() -> 
     for slot in range(5):
         cache.insert(slot, [slot, 7])
         if slot < 2:
-            assert cache.match([slot, 7, 8]) == (slot, 2, None)
+            cache.serve(slot)
     assert [cache.evict() for _ in range(6)] == [2, 3, 0, 4, 1, None]
+
+
+def test_a_match_alone_is_no_use() -> None:
+    """A prompt that waited asked in every step: what it found became the last to be evicted, used or not."""
+    cache = PrefixCache()
+    for slot in range(3):
+        cache.insert(slot, [slot, 7])
+    assert cache.match([0, 7, 8]) == (0, 2, None)
+    assert [cache.evict() for _ in range(3)] == [0, 1, 2]
 
 
 def test_a_prompt_that_was_read_in_very_many_pieces_can_be_checked() -> None:

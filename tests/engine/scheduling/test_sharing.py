@@ -180,3 +180,11 @@ def test_candidates_that_ended_without_cache_leave_their_slots(can_trim: bool) -
     bench.step()
     bench.scheduler.cancel(cancelled.request_id)
     assert len(bench.scheduler._state.memory._cache) == 0
+
+
+def test_a_beginning_that_served_stays_while_others_come_and_go() -> None:
+    bench, header = Bench(num_slots=4), "h" * 40
+    for prompt in (f"{header}a", f"{header}b", *(f"{i}" * 40 for i in range(5))):
+        bench.run(ask(prompt, max_tokens=2))
+    story = bench.run(ask(f"{header}c", max_tokens=2))[0]
+    assert story.prompted[0].num_cached >= len(header)
