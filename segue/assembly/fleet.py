@@ -28,7 +28,6 @@ from segue.processes.worker_sockets import WorkerSockets
 from segue.runners.defaulted import DefaultedLoader
 from segue.runners.drafted import DraftedLoader
 from segue.runners.fake import FakeLoader
-from segue.runners.llama.runner import DEFAULT_CONTEXT
 from segue.types import ModelInfo, ServedAdapter
 
 log = logging.getLogger("segue")
@@ -180,7 +179,6 @@ def _look(settings: Settings, ref: names.ModelRef) -> ModelInfo | None:
         path,
         ref.served_name,
         context_length=settings.context_length,
-        longest=DEFAULT_CONTEXT,
         cache_dir=settings.cache_dir,
     )
 

@@ -15,7 +15,6 @@ from segue.models.progress import Report
 from segue.runners.cpu.loader import CpuLoader, flavour_obstacle, nonsense, weights_bytes
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.cpu.step.board import MAX_THREADS
-from segue.runners.llama.runner import DEFAULT_CONTEXT as DEFAULT_CONTEXT
 from segue.runners.llama.runner import LlamaLoader
 from segue.runners.llama.scaled import scaled_obstacle
 from segue.runners.llama.typed import typed_obstacle

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from segue import config
 from segue.assembly.runners import (
-    DEFAULT_CONTEXT,
     choose_runner,
     runner_memory,
     runner_obstacle,
@@ -19,6 +18,7 @@ from segue.commands.completing import model_names, names_and_files
 from segue.commands.options import only, with_cache, with_engine_settings
 from segue.errors import ModelUnavailable, SetupError
 from segue.models import gguf, model_defaults, names, sources
+from segue.models.context import DEFAULT_CONTEXT
 from segue.models.inventory import LocalModel, local_models, model_facts, remove
 from segue.models.model_defaults import in_words
 from segue.models.progress_bars import shown

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segue.errors import ModelUnavailable
+from segue.models.context import context_of
 from segue.models.digests import known_digest
 from segue.models.embedded import SMOLLM2
 from segue.models.gguf import GgufHeader, header, split
@@ -96,13 +97,10 @@ def model_facts(path: Path) -> ModelFacts:
     )
 
 
-def preview(
-    path: Path, name: str, *, context_length: int | None, longest: int, cache_dir: Path
-) -> ModelInfo:
+def preview(path: Path, name: str, *, context_length: int | None, cache_dir: Path) -> ModelInfo:
     """What the file says of a model that is not loaded. Raises ModelUnavailable if it is damaged.
 
-    `longest`: the most it gets of its own context, unless `context_length` is given. `cache_dir`: where digests are
-    kept.
+    `cache_dir`: where digests are kept.
     """
     read = header(path)
     template = read.metadata.get(_TEMPLATE)
@@ -110,7 +108,7 @@ def preview(
         name=name,
         architecture=read.architecture,
         runner="",
-        context_length=context_length or min(read.train_context or longest, longest),
+        context_length=context_of(context_length, read.train_context),
         vocab_size=read.n_vocab,
         num_params=read.num_params,
         size_bytes=sum(tensor.num_bytes for tensor in read.tensors),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from segue.config import TABLE
-from segue.runners.cpu import runner as cpu_runner
+from segue.models.context import DEFAULT_CONTEXT
 from segue.runners.cpu.slots import kv
 from segue.runners.llama import runner as llama_runner
 from tests.support.settings_page import markdown
@@ -24,8 +24,7 @@ def test_it_has_every_setting_once_and_every_section() -> None:
 
 
 def test_what_auto_means_is_what_runners_do() -> None:
-    (longest,) = {cpu_runner.DEFAULT_CONTEXT, llama_runner.DEFAULT_CONTEXT}
-    assert f"at most {longest}" in HELP["context_length"]
+    assert f"at most {DEFAULT_CONTEXT}" in HELP["context_length"]
     assert f"for {kv.SEQUENCES_WORTH} sequences" in HELP["kv_memory_mib"]
     assert f"(on llama.cpp {llama_runner.SEQUENCES_WORTH})" in HELP["kv_memory_mib"]
     assert kv.MEMORY_SHARE == llama_runner.MEMORY_SHARE == 4

@@ -33,7 +33,7 @@ def test_other_files_have_none(tmp_path: Path) -> None:
 def test_a_file_tells_of_its_model_before_it_is_loaded(tmp_path: Path) -> None:
     path = write_tiny_gguf(tmp_path / "x.gguf", context_length=512, chat_template="{{ messages }}")
     digest = FilesDigest([path], tmp_path).wait()
-    info = preview(path, "tiny", context_length=None, longest=8192, cache_dir=tmp_path)
+    info = preview(path, "tiny", context_length=None, cache_dir=tmp_path)
     loader = LlamaLoader(str(path), "tiny", threads=1)
     runner, vocab, loaded, *_ = loader()
     runner.close()
@@ -55,8 +55,7 @@ def test_a_split_model_tells_the_same_of_all_its_files(tmp_path: Path, tiny_gguf
     assert facts == dataclasses.replace(model_facts(whole), num_bytes=num_bytes)
     digest = FilesDigest(paths, tmp_path).wait()
     one, split = (
-        preview(path, "tiny", context_length=None, longest=8192, cache_dir=tmp_path)
-        for path in (whole, paths[0])
+        preview(path, "tiny", context_length=None, cache_dir=tmp_path) for path in (whole, paths[0])
     )
     assert (split.origin.num_bytes, split.origin.digest) == (num_bytes, digest)
     assert replace(split, origin=one.origin, file=one.file) == one
@@ -77,12 +76,8 @@ def test_files_of_a_split_model_are_listed_as_one() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("asked", "longest", "context"), [(None, 8192, 512), (None, 256, 256), (1024, 8192, 1024)]
-)
-def test_the_context_of_a_preview(
-    tmp_path: Path, asked: int | None, longest: int, context: int
-) -> None:
+@pytest.mark.parametrize(("asked", "context"), [(None, 512), (1024, 1024)])
+def test_the_context_of_a_preview(tmp_path: Path, asked: int | None, context: int) -> None:
     path = write_tiny_gguf(tmp_path / "x.gguf", context_length=512)
-    info = preview(path, "tiny", context_length=asked, longest=longest, cache_dir=tmp_path)
+    info = preview(path, "tiny", context_length=asked, cache_dir=tmp_path)
     assert info.context_length == context

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from segue import exact_math
 from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Draw, Late, Logits, Span, Step, Told
+from segue.models.context import context_of
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.draws.drawer import Drawer, write_told
@@ -41,7 +42,6 @@ from segue.runners.cpu.threads.tuning import Threads, tuned
 from segue.runners.cpu.weights import Weights
 from segue.runners.cpu.workspace import Workspace
 
-DEFAULT_CONTEXT = 8192
 _MEASURED_STEPS, _MEASURED_S = 4, 0.05  # limits per measurement at the start
 _MOST_SEQUENCES = 32
 _MOST_AHEAD = 256  # rows of logits of a step that is begun
@@ -78,7 +78,7 @@ class CpuRunner:
         threads = min(threads or usable_cpus(), beside._team.size if beside else on.MAX_THREADS)
         self._weights = Weights(path, target, threads, kept)
         anatomy = self._weights.anatomy
-        context = context_length or min(anatomy.train_context or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
+        context = context_of(context_length, anatomy.train_context)
         if anatomy.family.turns == "none":  # learned positions: the model has no others
             context = min(context, anatomy.train_context)
         self._slots = Slots(anatomy, context, kv_bytes, num_slots)

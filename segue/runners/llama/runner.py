@@ -11,6 +11,7 @@ import numpy as np
 from segue.engine.seam import Capabilities, Draw, Late, Loaded, Logits, Mix, Span, Step, Told
 from segue.errors import Incompatible
 from segue.models import adapter_files, gguf
+from segue.models.context import context_of
 from segue.models.gguf.lists import lists_of_loaded
 from segue.models.origin import gguf_origin
 from segue.runners.llama import c_api
@@ -19,7 +20,6 @@ from segue.runners.llama.vocab import LlamaVocab, model_info
 
 __all__ = ["LlamaLoader", "LlamaRunner", "LlamaVocab", "model_info"]
 
-DEFAULT_CONTEXT = 8192
 SEQUENCES_WORTH = 4  # full-length sequences that the KV cache holds by default
 MEMORY_SHARE = 4  # of the machine's memory, the cache takes at most a fourth
 NO_FLASH_ATTENTION = {"plm"}  # architectures on which it ends the process
@@ -57,7 +57,7 @@ class LlamaRunner:
                 self._adapters.append(self._open_adapter(file))
             most_slots = MAX_RECURRENT_SLOTS if self._is_stateful else c_api.MAX_SEQUENCES
             num_slots = min(num_slots, most_slots)
-            context_length = context_length or min(self._train_context, DEFAULT_CONTEXT)
+            context_length = context_of(context_length, self._train_context)
             params = self._api.llama_context_default_params()
             params.n_ctx = self._num_cells(context_length, kv_bytes)
             params.type_k = params.type_v = KV_TYPES[kv_precision]
@@ -219,7 +219,7 @@ class LlamaRunner:
 
     @property
     def _train_context(self) -> int:
-        return int(self._api.llama_model_n_ctx_train(self._model)) or DEFAULT_CONTEXT
+        return int(self._api.llama_model_n_ctx_train(self._model))
 
     def _num_cells(self, context_length: int, kv_bytes: int | None) -> int:
         """KV cells by `kv_bytes`; by default a few full sequences, within a share of the memory."""
