@@ -247,11 +247,13 @@ class Job:
 
     def finished(self, sequence: Sequence) -> list[Event]:
         """Events of a sequence that ended; with the last one the request ends."""
-        if sequence.cause is None:
-            raise RuntimeError("a sequence is finished only once it has a cause to end")
         self._num_open -= 1
         self._add_usage(completion=sequence.num_output)
+        # Under a constraint only a cut leaves half a character, and what matches ends before it.
+        rest = sequence.flush(keeps_half=self.request.constraint is None)
         cause = sequence.cause
+        if cause is None:
+            raise RuntimeError("a sequence is finished only once it has a cause to end")
         if cause == "max_tokens" and self._ran_out_of_context(sequence):
             cause = "context"
         end = Finished(
@@ -263,8 +265,6 @@ class Job:
             prompt_s=sequence.prompt_s,
             decode_s=sequence.decode_s,
         )
-        # Under a constraint only a cut leaves half a character, and what matches ends before it.
-        rest = sequence.output.flush(keeps_half=self.request.constraint is None)
         told: list[Event] = [end] if rest is None else [self._delta(sequence, rest), end]
         events = self._emit(sequence, told)
         if self.request.max_tokens == 0:

@@ -70,19 +70,19 @@ class Output:
 
         Half a character at the end becomes a replacement character, or is left out.
         """
-        if not self._is_cut and keeps_half:
+        if not self.is_cut and keeps_half:
             self._show(self._detokenizer.flush())
         if self.stopped_by is None:
             held = self._stops.flush()
             self._text += held
             self._num_shown += len(held)
-        if self._is_cut and not self._scores_stops:
+        if self.is_cut and not self._scores_stops:
             self._scores = [entry for entry in self._scores if entry[0] < self._num_shown]
         is_left = self._text or self._tokens or self._scores
         return self._release(len(self._scores)) if is_left else None
 
     @property
-    def _is_cut(self) -> bool:
+    def is_cut(self) -> bool:
         return self.stopped_by is not None or self.is_dedented
 
     def _show(self, text: str) -> None:

@@ -142,7 +142,7 @@ class RankedJob(Job):
         return self._searches[index]
 
     def _drawn(self, sequence: Sequence) -> Drawn:
-        shown = sequence.output.flush() or Shown("", (), ())
+        shown = sequence.flush() or Shown("", (), ())
         self._shown[sequence] = shown
         tokens = sequence.tokens[sequence.num_prompt :][: len(shown.scores)]
         if sequence.cause in ("eos", "stop_token"):

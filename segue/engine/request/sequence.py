@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from segue.engine.constraints.guide import Guide
 from segue.engine.request.draft import Drafter
-from segue.engine.request.output import Output
+from segue.engine.request.output import Output, Shown
 from segue.engine.request.repetition import RepetitionWatch
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.scores import Scores, empty, score
@@ -203,6 +203,20 @@ class Sequence:
             self.cause = "time"
         elif repeats:
             self.cause = "repetition"
+
+    def flush(self, keeps_half: bool = True) -> Shown | None:
+        """What of its text was held back, once it has ended.
+
+        Half a character at the end counts only now, as U+FFFD. That may complete a stop string, or be the first of a
+        line that is indented too little: such an end comes before the one that is known.
+        """
+        output, was_cut = self.output, self.output.is_cut
+        rest = output.flush(keeps_half)
+        if output.is_cut and not was_cut:
+            self.cause, self.stop = "indent", None
+            if output.stopped_by is not None:
+                self.cause, self.stop = "stop_text", output.stopped_by
+        return rest
 
     def _is_past(self, limit_s: float, piece: bytes) -> bool:
         """Whether the time limit ends it. In a search it counts from the leader's first token, else from its own."""

@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from segue.engine.request.output import Output, Shown
 from segue.types import TokenScore
+from tests.engine.request.test_stops import reference as cut_at_stop
 
 pieces = st.lists(st.sampled_from([b"a", b"ab", b"\xf0\x9f", b"\x99\x82", b"b ", b""]), max_size=20)
 stops = st.lists(st.sampled_from(["ba", "b b", "🙂a", "aaa"]), max_size=2, unique=True)
@@ -44,6 +45,24 @@ def test_without_stops_everything_is_reported(given_pieces: list[bytes]) -> None
     text, tokens, scores = show(given_pieces, [], 1)
     assert text == b"".join(given_pieces).decode("utf-8", "replace")
     assert tokens == scores == list(range(len(given_pieces)))
+
+
+BROKEN = [b"a", b"ab", b"\xf0\x9f", b"\x99\x82", b"\xcc", b"\xed\xa0", b"b"]
+MARKS = ["\ufffd", "a\ufffd", "\ufffda", "\ufffd\ufffd", "\ufffd\ufffda", "ba", "🙂\ufffd"]
+
+
+@given(
+    st.lists(st.sampled_from(BROKEN), max_size=8),
+    st.lists(st.sampled_from(MARKS), max_size=3, unique=True),
+    st.integers(1, 9),
+)
+def test_stop_strings_are_found_in_the_text_as_it_is_read_whole(
+    given_pieces: list[bytes], stop: list[str], every: int
+) -> None:
+    """What is no character is U+FFFD there, at the end too: the last one is known only when nothing follows."""
+    whole = b"".join(given_pieces).decode("utf-8", "replace")
+    text, _, _ = show(given_pieces, stop, every)
+    assert text == cut_at_stop(whole, stop)[0]
 
 
 def test_tokens_swallowed_by_a_stop_have_no_scores() -> None:

@@ -1,6 +1,7 @@
 """Sampling as a whole request sees it: ends, stops, scores, and nothing that depends on load."""
 
 import math
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -29,6 +30,34 @@ def test_a_stop_token_ends_the_text_and_is_not_in_it() -> None:
     assert "0123456789".endswith(story.texts[0] + "56789")
     assert story.tokens[0] == [*story.texts[0].encode(), ord("5")]
     assert end.num_tokens == len(story.tokens[0])
+
+
+@pytest.mark.parametrize("best_of", [1, 3])
+@pytest.mark.parametrize(
+    ("fields", "cause", "stop", "text"),
+    [
+        ({}, "max_tokens", None, "ab\ufffd"),
+        ({"stop": ("\ufffd",)}, "stop_text", "\ufffd", "ab"),
+        ({"stop": ("b\ufffd",)}, "stop_text", "b\ufffd", "a"),
+        ({"stop": ("\ufffdx",)}, "max_tokens", None, "ab\ufffd"),
+        ({"stop": ("b\ufffd",), "include_stop": True}, "stop_text", "b\ufffd", "ab\ufffd"),
+    ],
+)
+def test_half_a_character_at_the_end_may_complete_a_stop_string(
+    fields: dict[str, Any], cause: str, stop: str | None, text: str, best_of: int
+) -> None:
+    """The text was cut there, but the answer said that it had ended by its length."""
+    request = ask("\x02", sampling=greedy(), max_tokens=3, best_of=best_of, **fields)
+    (story,) = Bench(FakeRunner(script=b"ab\xf0\x02")).run(request)
+    end = story.finished[0]
+    assert (end.cause, end.stop, story.texts[0]) == (cause, stop, text)
+    assert end.num_tokens == 3
+
+
+def test_half_a_character_at_the_end_may_be_indented_too_little() -> None:
+    request = ask("\x02", sampling=greedy(), max_tokens=3, min_indent=1)
+    (story,) = Bench(FakeRunner(script=b"a\n\xf0\x02")).run(request)
+    assert (story.finished[0].cause, story.texts[0]) == ("indent", "a\n")
 
 
 def test_no_stop_of_any_kind_before_min_tokens() -> None:
