@@ -10,7 +10,7 @@ can read whatever the shared one could.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -77,12 +77,13 @@ class Guide:
         self._grammar = grammar
         self.matcher = grammar.matcher.deep_copy()
         self._tokens: list[int] = []
+        # As `may_end` tells; what a lexer says that has failed is set right with the mask.
+        self._ends = _read(self.matcher, ())
         self.is_slow = False  # masks take too long for drafts
         self._scouted: list[tuple[int, Mask]] = []  # what the last scout found, from here on
         self._mask: Mask | None = grammar.first  # None at a dead end
         self._failure: BaseException | None = None  # why the mask could not be found
         self._has_failed = False  # at the last token, as the lexer had run into a limit
-        self._is_whole: bool | None = None  # at a dead end, where the same thread finds out
         self._is_due = False  # the mask after the last token: nobody has asked for it yet
         self._coming: Coming | None = None
         # A mask that was asked for before its tokens were accepted, and after how many of them it is.
@@ -91,7 +92,10 @@ class Guide:
     @property
     def is_ready(self) -> bool:
         self._begin()
-        return self._coming is None or self._coming.done()
+        if self._coming is None or not self._coming.done():
+            return self._coming is None
+        self._begin()  # it may be an early one that has just come and has to be found again
+        return self._coming.done()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for the mask, at most so long; returns whether it is ready. If it could not be found, `apply` raises."""
@@ -172,6 +176,7 @@ class Guide:
         forced = self.forced
         self._tokens.append(token)
         self.matcher.consume_token(token)
+        self._ends.append(bool(self.matcher.is_accepting()))
         has_failed = self._has_failed = self.matcher.is_error()
         if self.matcher.is_stopped() and not has_failed:
             return True
@@ -189,8 +194,13 @@ class Guide:
         return False
 
     @property
+    def knows_end(self) -> bool:
+        """Whether `is_over` can be told now: `accept` could tell it, or the mask has come."""
+        return not self._has_failed or self.is_ready
+
+    @property
     def is_over(self) -> bool:
-        """Whether nothing may follow, if `accept` could not tell because the lexer ran into a limit. May be slow."""
+        """Whether nothing may follow, if `accept` could not tell because the lexer ran into a limit."""
         return self._has_failed and not self.forced and self._mask is None and self.is_whole
 
     def _begin(self) -> None:
@@ -207,15 +217,14 @@ class Guide:
 
     def may_end(self) -> list[bool]:
         """Entry i: whether the first i tokens are a complete text of the grammar."""
-        ends = _ends(self._grammar, self._tokens)
-        if not self._grammar.is_sound and (grammar := self._unread()) is not None:
-            ends = _ends(grammar, self._tokens)
-        return ends
+        if self._has_failed:
+            self.wait()
+        return list(self._ends)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the tokens so far are a complete text. Slow, but for a dead end: reads all of them again."""
-        return self.may_end()[-1] if self._is_whole is None else self._is_whole
+        """Whether the tokens so far are a complete text."""
+        return self.may_end()[-1]
 
     def _next_mask(self) -> Mask | None:
         mask = _sure_mask(self._grammar, self.matcher)
@@ -227,24 +236,17 @@ class Guide:
                 mask = _PATIENT.submit(self._mask_alone).result()
         if mask is None:
             log.info("a constraint came to a dead end: %s", reason(self.matcher.get_error()))
-            self._is_whole = self.may_end()[-1]
         return mask
 
     def _mask_alone(self) -> Mask | None:
         """What a lexer allows that has read this text only. It always allows the same, even if it runs into a limit."""
-        grammar = self._unread()
-        if grammar is None:
-            return None
-        self._grammar, self.matcher = grammar, grammar.matcher.deep_copy()
-        self.matcher.consume_tokens(self._tokens)
-        return None if self.matcher.is_stopped() else grammar.mask(self.matcher)
-
-    def _unread(self) -> Grammar | None:
-        """The grammar with a lexer that has read nothing."""
         try:
-            return self._grammar.alone()
+            grammar = self._grammar.alone()
         except GrammarError:
             return None
+        self._grammar, self.matcher = grammar, grammar.matcher.deep_copy()
+        self._ends = _read(self.matcher, self._tokens)
+        return None if self.matcher.is_stopped() else grammar.mask(self.matcher)
 
 
 def _asked(threads: ThreadPoolExecutor, find: Callable[..., Mask | None], *args: Any) -> Coming:
@@ -294,8 +296,8 @@ def _bits(mask: Mask | None, vocabulary: Vocabulary) -> NDArray[np.uint8] | None
     return vocabulary.only(mask.forced[0]) if mask.allowed is None else mask.allowed
 
 
-def _ends(grammar: Grammar, tokens: list[int]) -> list[bool]:
-    matcher = grammar.matcher.deep_copy()
+def _read(matcher: llguidance.LLMatcher, tokens: Iterable[int]) -> list[bool]:
+    """Have them read. Entry i: whether the text is complete after i of them."""
     ends = [bool(matcher.is_accepting())]
     for token in tokens:
         matcher.consume_token(token)

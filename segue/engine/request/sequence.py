@@ -110,6 +110,11 @@ class Sequence:
         return len(self.tokens) - self.computed
 
     @property
+    def is_full(self) -> bool:
+        """Whether it has all the tokens that it may have."""
+        return len(self.tokens) - self.num_prompt >= self.max_tokens
+
+    @property
     def needs_last_row(self) -> bool:
         """Whether anything is made of the logits after its last token."""
         return self.max_tokens > 0 or bool(self.watched) or self.num_next > 0
@@ -196,13 +201,21 @@ class Sequence:
             self.cause = "indent"
         elif self.guide is not None and self.guide.accept(token):
             self.cause = "constraint"
-        elif len(self.tokens) - self.num_prompt >= self.max_tokens:
-            is_over = self.guide is not None and self.guide.is_over
-            self.cause = "constraint" if is_over else "max_tokens"
+        elif self.is_full:
+            self.end_full()
         elif self.time_limit_s is not None and self._is_past(self.time_limit_s, piece):
             self.cause = "time"
         elif repeats:
             self.cause = "repetition"
+
+    def end_full(self) -> None:
+        """Set `cause`, unless it takes a mask to tell: whether a constraint is met if its lexer ran into a limit.
+
+        To be called again then, when the mask has come: nobody else waits for it.
+        """
+        if self.guide is None or self.guide.knows_end:
+            is_over = self.guide is not None and self.guide.is_over
+            self.cause = "constraint" if is_over else "max_tokens"
 
     def flush(self, keeps_half: bool = True) -> Shown | None:
         """What of its text was held back, once it has ended.

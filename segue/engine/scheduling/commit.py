@@ -115,12 +115,14 @@ class Committer:
                 sequence.leader.num_followers -= 1
         elif not self._limits.can_trim:
             self._memory.outgrow(sequence)
-        if end > num_tokens and sequence.max_tokens > 0:
+        if end > num_tokens and not sequence.is_full:
             events += self._generate(job, sequence, span, row, now)
-        elif sequence.max_tokens > 0:
+        elif not sequence.is_full:
             self._draw(job, sequence, None, row - 1, now)
             if sequence.cause is None:
                 events += job.progressed(sequence)
+        elif sequence.num_output:  # a row in vain: there was a mask to wait for
+            sequence.end_full()
         else:
             sequence.cause, sequence.last_token_s = "max_tokens", now
             self._score_next(sequence, self._logits[row - 1 : row])
