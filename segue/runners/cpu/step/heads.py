@@ -45,7 +45,8 @@ from segue.runners.cpu.step.pieces import finish
     TEMPERATURES,  # address of a factor of queries per position; 0: none
     V_NORM,  # weights of the norm of values, or 0
     Q_BYTES,  # from one head's queries to the next
-) = range(1, 33)
+    SLOPES,  # address of one number per head, by which scores fall with distance; 0: none
+) = range(1, 34)
 
 
 @compiled
@@ -178,7 +179,7 @@ def _attend_item(
     scratch = word(board + 8 * on.SCRATCH) + tid * word(board + 8 * on.SCRATCH_BYTES)
     table = word(word(board + 8 * on.TABLES) + 8 * first)
     context = word(word(board + 8 * on.POSITIONS) + 8 * first) + 1
-    sinks = word(row + 8 * SINKS)
+    sinks, slopes = word(row + 8 * SINKS), word(row + 8 * SLOPES)
     # Either all heads of several rows, or some heads of one row.
     for i in range(0, shared, TILE_ROWS):
         attend(
@@ -199,6 +200,7 @@ def _attend_item(
             word(row + 8 * WINDOW),
             real(row + 8 * CAP),
             sinks + (head * shared + i) * 4 if sinks else 0,
+            slopes + (head * shared + i) * 4 if slopes else 0,
             upcoming,
         )
     if shared * size % 32 == 0:

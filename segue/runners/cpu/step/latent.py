@@ -195,6 +195,7 @@ def _attend_item(board: Any, row: Any, first: Any, rows: Any, group: Any, tid: A
         np.float32(0),
         0,
         0,
+        0,
     )
     for i in range(shared):
         place = start + i * all_rows * rank

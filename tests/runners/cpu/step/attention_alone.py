@@ -15,7 +15,7 @@ from segue.runners.cpu.step.attention.scratch import BLOCK, scratch_bytes
 from segue.runners.cpu.step.program.words import float_word
 
 Doubles = NDArray[np.float64]
-NUM_WORDS = 18
+NUM_WORDS = 19
 GROUP = 3  # query heads of a position
 
 
@@ -41,6 +41,7 @@ def attended(words: Any) -> Any:
         real(words + 120),
         word(words + 128),
         word(words + 136),
+        word(words + 144),
     )
     return 0
 
@@ -55,6 +56,7 @@ class Text:
     window: int = 0
     cap: float = 0.0
     sinks: NDArray[np.float32] | None = None
+    slopes: NDArray[np.float32] | None = None
 
     def defined(self) -> Doubles:
         """Scores are exponents of 2, but those of sinks of e."""
@@ -67,6 +69,8 @@ class Text:
             scores = self.cap * np.tanh(scores / self.cap)
         place = np.arange(tokens - positions, tokens)[:, None, None]
         token = np.arange(tokens)
+        if self.slopes is not None:
+            scores = scores - self.slopes.astype(np.float64)[:, None] * (place - token)
         is_seen = (token <= place) & ((token > place - self.window) | (self.window == 0))
         scores = np.where(is_seen, scores, -np.inf)
         top = scores.max(-1, keepdims=True)
@@ -89,11 +93,11 @@ class Text:
         queries, out = self.queries.copy(), np.full_like(self.queries, np.nan)
         scratch: NDArray[np.int8] = zeros(scratch_bytes(size), np.int8)
         words: NDArray[np.int64] = zeros(NUM_WORDS, np.int64)
-        sinks = 0 if self.sinks is None else address(self.sinks)
+        sinks, slopes = (0 if x is None else address(x) for x in (self.sinks, self.slopes))
         kv = address(blocks)
         words[:4] = [address(queries), positions * GROUP, GROUP, count - positions + 1]
         words[4:10] = [kv, kv + 2 * BLOCK * size, 4 * BLOCK * size, address(table), size, size]
         words[10:14] = [address(scratch), address(out), 4 * GROUP * size, 4 * size]
-        words[14:] = [self.window, float_word(self.cap), sinks, 0]
+        words[14:] = [self.window, float_word(self.cap), sinks, slopes, 0]
         kernel(address(words))
         return out

@@ -56,6 +56,8 @@ def with_scores(some: Text, scores: NDArray[np.float64]) -> Text:
     return replace(some, keys=keys, queries=queries)
 
 
+# Of ALiBi: one under which a row sees little but its own token, one in between, one under which it sees all.
+SLOPES = np.array([20.0, 2.0**-2, 2.0**-8], np.float32)
 LENGTH = np.arange(700.0)
 SHAPES = {
     "alike": 0 * LENGTH,
@@ -88,13 +90,51 @@ def test_what_it_computes_is_what_the_definition_says(
         {"cap": 3.0},
         {"sinks": np.array([-100.0, 2.0, 100.0], np.float32)},
         {"window": 40, "cap": 5.0, "sinks": np.array([0.0, 4.0, -4.0], np.float32)},
+        {"slopes": SLOPES},
+        {"window": 300, "slopes": SLOPES},
+        {"cap": 3.0, "slopes": SLOPES},
     ],
 )
-def test_windows_caps_and_sinks(
+def test_windows_caps_sinks_and_slopes(
     kernel: Callable[..., int], positions: int, changes: dict[str, object]
 ) -> None:
     some = replace(text(positions), **changes)  # type: ignore[arg-type]
     np.testing.assert_allclose(some.computed(kernel), some.defined(), atol=3e-6)
+
+
+@pytest.mark.parametrize("positions", [1, 8])
+def test_slopes_reach_over_long_texts(kernel: Callable[..., int], positions: int) -> None:
+    """Scores fall below -300,000; those of the least slope by 1 only, so that all tokens count."""
+    slopes = np.array([20.0, 0.01, 2.0**-14], np.float32)
+    some = replace(text(positions, tokens=1 << 14, size=16), slopes=slopes)
+    np.testing.assert_allclose(some.computed(kernel), some.defined(), atol=3e-6)
+
+
+@pytest.mark.parametrize("positions", [1, 32])
+@pytest.mark.parametrize("shape", [*SHAPES][:-1])  # floats do not hold the sums of the last one
+def test_slopes_do_not_hide_tokens_far_away(
+    kernel: Callable[..., int], positions: int, shape: str
+) -> None:
+    """Whose scores are so high that they count, however far they fall."""
+    some = replace(with_scores(text(positions), SHAPES[shape]), slopes=SLOPES)
+    np.testing.assert_allclose(some.computed(kernel), some.defined(), atol=3e-6)
+
+
+@pytest.mark.parametrize("window", [0, 300])
+def test_slopes_give_a_row_the_same_bits_in_every_tile(
+    kernel: Callable[..., int], window: int
+) -> None:
+    some = replace(text(positions=32), slopes=SLOPES, window=window)
+    whole, tokens = some.computed(kernel), len(some.keys)
+    for first, end in [(0, 1), (0, 3), (3, 20), (20, 31), (31, 32)]:
+        seen = tokens - 32 + end
+        part = replace(
+            some,
+            keys=some.keys[:seen],
+            values=some.values[:seen],
+            queries=some.queries[first:end].copy(),
+        )
+        np.testing.assert_array_equal(part.computed(kernel), whole[first:end])
 
 
 @pytest.mark.parametrize("positions", [1, 8])  # few rows, and several tiles

@@ -27,9 +27,12 @@ from segue.runners.cpu.step.attention.scratch import (
     TOTAL,
 )
 from segue.runners.cpu.step.attention.shares import (
+    LOST,
     NOTHING,
     cap_scores,
+    drop_least,
     greatest,
+    lean_scores,
     raise_top,
     shares,
     total_of,
@@ -172,6 +175,7 @@ def _weigh(
     end: Any,
     window: Any,
     cap: Any,
+    slopes: Any,
     scratch: Any,
     size: Any,
 ) -> None:
@@ -187,9 +191,16 @@ def _weigh(
         if count > low:
             if cap != np.float32(0):
                 cap_scores(scores + row * ROW_BYTES, count, cap)
+            if slopes:
+                own = start - (context + row // group - 1)
+                slope = real(slopes + (row % group) * 4)
+                lean_scores(scores + row * ROW_BYTES, count, own, slope)
             most, place = greatest(scores + row * ROW_BYTES, low, count), tops + row * SUM_BYTES
             if most > real(place):
                 values = scratch + TOTAL + row * size * 4
+                if slopes and most - real(place) > np.float32(LOST):  # else denormal: slow
+                    clear(sums + row * SUM_BYTES, LANES)
+                    clear(values, size)
                 raise_top(place, most, sums + row * SUM_BYTES, values, size)
     for row in range(rows):
         low = _unseen(context, row, group, start, window)
@@ -197,6 +208,8 @@ def _weigh(
         if count > low:
             top = real(tops + row * SUM_BYTES)
             shares(scores + row * ROW_BYTES, low, count, bound, top, sums + row * SUM_BYTES)
+            if slopes:
+                drop_least(scores + row * ROW_BYTES, bound)
         else:
             clear(scores + row * ROW_BYTES, bound)
 
@@ -272,6 +285,7 @@ def attend(
     window: Any,
     cap: Any,
     sinks: Any,
+    slopes: Any,
     upcoming: Any,
 ) -> None:
     """`rows` queries [rows][size]: `group` heads a position, the first of which sees `context` tokens. Queries are
@@ -281,7 +295,8 @@ def attend(
     lie token by token, and the first `mixed` numbers of each are its value; else values are as wide as keys. Results go
     to `out`, positions `out_bytes` and heads `head_bytes` apart. A row sees the last `window` tokens (0: all; below 0:
     a chunk); `cap` (0: none) limits scores by tanh; `sinks` (0: none) is the address of one score per head that takes a
-    share of the softmax but adds no value. `upcoming` (0: none) is the block that will be read after this call.
+    share of the softmax but adds no value; `slopes` (0: none) that of one number per head, by which scores fall with
+    each token of distance. `upcoming` (0: none) is the block that will be read after this call.
     """
     part = scratch + TOTAL + TILE_ROWS * mixed * 4
     floats, padded, scored = 0, rows, rows
@@ -303,7 +318,7 @@ def attend(
         _score_segment(
             q, scored, begin, end, start, keys, values, stride, table, size, scratch, floats
         )
-        _weigh(rows, group, context, start, end, window, cap, scratch, mixed)
+        _weigh(rows, group, context, start, end, window, cap, slopes, scratch, mixed)
         p, sums = scratch + SCORES + 4 * (begin - start), scratch + TOTAL
         _mix_segment(
             p, padded, begin, end, values, after, stride, table, mixed, size, part, floats, sums

@@ -10,6 +10,7 @@ from functools import reduce
 from llvmlite import ir
 
 from segue.runners.cpu.emit import (
+    FLOATS,
     INTS,
     LANES,
     Builder,
@@ -18,6 +19,7 @@ from segue.runners.cpu.emit import (
     cell,
     f32,
     floats,
+    fma,
     greater,
     i32,
     load,
@@ -40,6 +42,8 @@ from segue.runners.cpu.step.lanes import (
 )
 
 NOTHING = -1e30  # below every score
+# A score so far below the greatest adds nothing to what a row takes. Shares above give normal products with all values.
+LOST = 100.0
 
 
 # Vectors worked on side by side, so that none waits for its own last result. More would not fit into registers.
@@ -118,6 +122,30 @@ def cap_scores(b: Builder, scores: Value, count: Value, cap: Value) -> None:
     with loop(b, vectors(b, b.add(count, number(LANES - 1)))) as each:
         place = at(b, scores, each.index, 64)
         store(b, capped(b, load(b, place), caps), place)
+
+
+@define(VOID, INT, INT, INT, FLOAT)
+def lean_scores(b: Builder, scores: Value, count: Value, first: Value, slope: Value) -> None:
+    """ALiBi: add `slope` times a token's place, which is `first` for the first score and grows by 1 with each.
+
+    A row's own token has the place 0, those before it less. A place, and so what is added, is the same in every tile.
+    """
+    slopes, order = splat(b, slope), ir.Constant(INTS, list(range(LANES)))
+    with loop(b, vectors(b, b.add(count, number(LANES - 1)))) as each:
+        own = b.add(first, b.mul(each.index, number(LANES)))
+        places = b.sitofp(b.add(splat(b, b.trunc(own, i32), INTS), order), FLOATS)
+        place = at(b, scores, each.index, 64)
+        store(b, fma(b, slopes, places, load(b, place)), place)
+
+
+@define(VOID, INT, INT)
+def drop_least(b: Builder, shares: Value, bound: Value) -> None:
+    """Shares that are LOST become 0. Under a steep slope most are, and products with values would be denormal: slow."""
+    with loop(b, vectors(b, bound)) as each:
+        place = at(b, shares, each.index, 64)
+        share = load(b, place)
+        is_lost = b.fcmp_ordered("<", share, floats(2.0**-LOST))
+        store(b, b.select(is_lost, floats(0.0), share), place)
 
 
 def _first(b: Builder, x: Value) -> Value:
