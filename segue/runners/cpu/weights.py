@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import gguf
 from segue.models.gguf import GgufHeader, Tensor
+from segue.runners.cpu.anatomy.alibi import slopes
 from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
 from segue.runners.cpu.anatomy.positions import rotations, temperatures
 from segue.runners.cpu.anatomy.support import supports
@@ -36,6 +37,7 @@ from segue.runners.cpu.products.kernels import ADAPTED
 from segue.runners.cpu.products.machine_code import Kept, nothing_kept
 from segue.runners.cpu.products.matrix import Matrix
 from segue.runners.cpu.products.processor import Target
+from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
 
 _DESCRIPTOR_WORDS = 16
 _MOST_TURNED = 2.0**40  # by the last position: beyond, what is left of a turn is not a number
@@ -154,6 +156,13 @@ class Weights:
         name = f"number/{value}"
         self._vectors.setdefault(name, np.full(1, value, np.float32))
         return address(self._vectors[name])
+
+    def slopes(self, heads: int) -> int:
+        """The address of ALiBi's slopes for so many heads, by which scores fall as exponents of 2; 0 without ALiBi."""
+        name, most = f"slopes/{heads}", self.anatomy.max_bias
+        if most and name not in self._vectors:
+            self._vectors[name] = (slopes(most, heads) * BITS_PER_NAT).astype(np.float32)
+        return self.vector(name)
 
     def xielu(self, layer: int) -> int:
         """The address of the shape of a layer's activation."""

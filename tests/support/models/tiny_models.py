@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.support.models.layers.tiny_latent import TinyLatent
+from tests.support.models.tiny_biased_models import BIASED
 from tests.support.models.tiny_hybrid_models import HYBRIDS
 from tests.support.models.tiny_sigmoid_models import BY_SIGMOID
 from tests.support.models.tiny_uncommon_models import UNCOMMON
@@ -381,6 +382,7 @@ MODELS: Mapping[str, Tiny] = {
     **BY_SIGMOID,
     **HYBRIDS,
     **UNCOMMON,
+    **BIASED,
     "maincoder": Tiny("maincoder", head_norms="each"),
     "xverse": Tiny("xverse"),
 }  # fmt: skip
@@ -390,6 +392,7 @@ DEEP: Mapping[str, Tiny] = {
     "gemma2, 46 layers": replace(MODELS["gemma2"], layers=46),
     "gemma3, 62 layers": replace(MODELS["gemma3"], layers=62),
     "command-r, 64 layers": replace(_COMMAND_R, head_norms="own", layers=64),
+    **{f"baichuan, {n} layers": replace(BIASED["baichuan"], layers=n) for n in (32, 40)},
     "exaone4, 64 layers": replace(_EXAONE4, layers=64).with_settings(
         attention__sliding_window=20,
         attention__sliding_window_pattern=[i % 4 < 3 for i in range(64)],

@@ -40,6 +40,7 @@ class Tiny:
     has_norm_bias: bool = False
     has_norm_weights: bool = True
     head_size: int = WIDTH // HEADS
+    heads: int = HEADS
     key_heads: int = KEY_HEADS
     is_fused: bool = False  # queries, keys and values
     qkv_bias: bool = False
@@ -59,6 +60,7 @@ class Tiny:
     is_gate_joined: bool = False  # with the queries
     delta: str = ""  # layers without attention: tiled or grouped
     is_tied: bool = False
+    has_embedding_norm: bool = False
     factors: tuple[str, ...] = ()  # of rotations
     learned_positions: int = 0
     context_length: int = 512
@@ -173,7 +175,7 @@ def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
         "embedding_length": WIDTH,
         "block_count": tiny.layers + tiny.next_layers,
         "feed_forward_length": HIDDEN,
-        "attention.head_count": HEADS,
+        "attention.head_count": tiny.heads,
         "attention.head_count_kv": tiny.key_heads,
         "attention.key_length": tiny.head_size,
         "attention.value_length": tiny.head_size,
@@ -197,7 +199,7 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
         yield "output_norm.bias", weights.vector(0.0, width)
     if not tiny.is_tied:
         yield "output.weight", weights.matrix(vocab, width, 2.5)
-    if tiny.mixer in ("rwkv", "rwkv6", "rwkv6 apart"):
+    if tiny.has_embedding_norm or tiny.mixer in ("rwkv", "rwkv6", "rwkv6 apart"):
         yield "token_embd_norm.weight", weights.vector(1.0, width)
         yield "token_embd_norm.bias", weights.vector(0.0, width)
     if "output" in tiny.biases:
@@ -275,7 +277,7 @@ def _mixer(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Arra
 def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Array]]:
     size = tiny.size_of(layer)
     key_heads = tiny.of_layer("attention.head_count_kv", layer, tiny.key_heads)
-    query_heads = tiny.of_layer("attention.head_count", layer, HEADS)
+    query_heads = tiny.of_layer("attention.head_count", layer, tiny.heads)
     queries, keys = query_heads * size, key_heads * size
     asked = queries * (2 if tiny.is_gate_joined else 1)
     if tiny.latent is not None:

@@ -2,6 +2,7 @@
 
 from textwrap import fill
 
+from segue.runners.cpu.anatomy.alibi import MOST
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.family import Family, Window
 from segue.runners.cpu.anatomy.states.recurrence import RWKV
@@ -33,6 +34,10 @@ _TAIL = """
   cogvlm llama.cpp (build 11549) gives logits of the wrong rows where not all of a prompt's are wanted.
 - A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
   not applied: llama.cpp does the same.
+- ALiBi: scores fall with every token of distance, by a slope of each head; slopes are powers of two of exact
+  exponents, distances are whole numbers. The greatest exponent is 8, or what the file says (jais; without it there are
+  no positions). Baichuan's models are told apart by their number of layers, as in llama.cpp: others than the two of
+  the table have no positions at all.
 - Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
 - Gated delta nets, Mamba 1 and 2, RWKV and convolutions carry a state from token to token instead of keys and values:
   of each sequence as much, whatever its length. Rows are computed one after another, so bits do not depend on the
@@ -200,8 +205,12 @@ def _norms(family: Family) -> str:
 def _positions(family: Family) -> str:
     long_rope = ", long rope" if family.has_long_rope else ""
     sections = f", sections {family.sections}" if family.sections != "none" else ""
+    has_biases = family.max_bias or MOST in family.settings
     if family.rotated == "none":
-        return "none"
+        return "ALiBi" if has_biases else "none"
+    if family.rotated == "by depth":
+        depths = family.turned_depth, family.biased_depth
+        return "{} in models of {} layers, ALiBi in those of {}".format(family.turns, *depths)
     base = ", by a base of 10000" if family.has_plain_turns else ""
     return f"{family.turns}{_ROTATED[family.rotated]}{long_rope}{sections}{base}"
 

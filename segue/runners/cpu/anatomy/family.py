@@ -14,6 +14,7 @@ Rotated = Literal[
     "windowed or dense",
     "as listed",
     "by setting",
+    "by depth",
     "none",
 ]
 Norm = Literal["rms", "layer"]
@@ -67,6 +68,10 @@ class Family:
     # those with a window; "windowed or dense": those, and the first ones, which have no experts; "last three of four":
     # if the model has windows, else all; "as listed": those that a file lists, if it does; "by setting": all, or none.
     rotated: Rotated = "all"
+    turned_depth: int = 0  # "by depth": all layers of a model with this many, none of others
+    # ALiBi (see alibi.py) that a file does not tell; 0: none. Only models with `biased_depth` layers have it; 0: all.
+    max_bias: float = 0.0
+    biased_depth: int = 0
     # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
     # "or none": if the file has none of the first two.
     sections: Sections = "none"
@@ -139,6 +144,7 @@ class Family:
     is_untied: bool = False  # it never is: a file without an output matrix lacks it
     window: Window | None = None
     query_scale: float = 0.0  # 0: by the size of a head
+    is_query_scaled_whole: bool = False  # by 1 / the size of a head, not by its root
     wide_scale: int = 0  # a model with this many layers scales queries by width / heads
     is_embedding_scaled: bool = False  # by the square root of the width
     # Scales that a file does not tell; 0: none. Of what layers add: divided by the root of their number; of logits:

@@ -165,7 +165,10 @@ def head_size(header: GgufHeader, is_windowed: bool = False) -> int:
 
 def pairs_of(header: GgufHeader, family: Family, is_windowed: bool = False) -> int:
     is_off = header.metadata.get(f"{header.architecture}.rope.scaling.finetuned") is False
+    is_other = family.turned_depth != header.count("block_count")
     if "none" in (family.turns, family.rotated) or (family.rotated == "by setting" and is_off):
+        return 0
+    if family.rotated == "by depth" and is_other:
         return 0
     if family.has_plain_turns:
         return head_size(header) // 2

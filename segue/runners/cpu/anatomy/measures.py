@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy.alibi import max_bias
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.family import Family, Norm, Routing
 from segue.runners.cpu.anatomy.layers import Layer, head_size, layers_of
@@ -35,6 +36,7 @@ class Anatomy:
     layer_columns: int  # of the embeddings that each layer has for itself; 0: none
     query_scale: float
     temperature: float  # by which queries grow with their position
+    max_bias: float  # of ALiBi, see alibi.py
     score_cap: float
     embedding_scale: float
     residual_scale: float
@@ -114,6 +116,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         layer_columns=header.count("embedding_length_per_layer_input"),
         query_scale=_query_scale(header, family, by_layer[attending], scale),
         temperature=family.temperature or real(header, "attention.temperature_scale"),
+        max_bias=max_bias(header, family),
         score_cap=real(header, "attn_logit_softcapping", family.score_cap),
         embedding_scale=float(np.sqrt(np.float64(width)))
         if family.is_embedding_scaled
@@ -149,7 +152,8 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
 def _query_scale(header: GgufHeader, family: Family, layer: Layer, size: int) -> float:
     if layer.latent is not None:
         return latent_scale(header, layer.latent.query, SCALED in family.settings)
-    by_size = 1.0 / float(np.sqrt(np.float64(size)))
+    root = 1.0 / float(np.sqrt(np.float64(size)))
+    by_size = 1.0 / size if family.is_query_scaled_whole else root
     return real(header, "attention.scale") or family.query_scale or by_size
 
 

@@ -90,6 +90,7 @@ REALS = (
 POSITIVE = (
     "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
+    "attention.max_alibi_bias",
     "attn_logit_softcapping",
     "final_logit_softcapping",
     "rope.freq_base",

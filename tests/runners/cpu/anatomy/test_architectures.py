@@ -204,6 +204,7 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
         "rwkv6",
         "rwkv6qwen2",
         "rwkv7",
+        "refact",
     ],
 )
 def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -> None:

@@ -6,6 +6,7 @@ architecture is read from the file: measures.py, layers.py.
 
 from collections.abc import Mapping
 
+from segue.runners.cpu.anatomy.families.biased import BIASED
 from segue.runners.cpu.anatomy.families.by_sigmoid import BY_SIGMOID
 from segue.runners.cpu.anatomy.families.dense import DENSE
 from segue.runners.cpu.anatomy.families.hybrids import HYBRIDS
@@ -17,6 +18,7 @@ from segue.runners.cpu.anatomy.family import Family
 
 FAMILIES: Mapping[str, Family] = {
     **DENSE,
+    **BIASED,
     **MIXTURES,
     **BY_SIGMOID,
     **WINDOWED,

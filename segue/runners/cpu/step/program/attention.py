@@ -99,4 +99,5 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         places.turns[4] if grows else 0,
         weights.ones(layer.head_size) if anatomy.family.norms_values else 0,
         (8 if layer.is_gate_joined else 4) * layer.head_size,
+        weights.slopes(layer.heads),
     ]
