@@ -65,6 +65,12 @@ UNCOMMON: Mapping[str, Tiny] = {
         rope__freq_base_swa=1e4,
     ),
     "pangu-embedded": Tiny("pangu-embedded", qkv_bias=True, biases=("attn_output",)),
+    "dbrx": Tiny(
+        "dbrx", epsilon=LAYER, norms=("attn_norm", "attn_output_norm"), is_fused=True, experts=8
+    ).with_settings(**_MIXTURE, attention__clamp_kqv=0.8),
+    "olmo, clamped": Tiny("olmo", epsilon=LAYER, has_norm_weights=False).with_settings(
+        attention__clamp_kqv=0.5
+    ),
     "paddleocr": Tiny("paddleocr", head_size=32).with_settings(
         rope__dimension_sections=[4, 5, 3, 4]
     ),

@@ -4,6 +4,7 @@ from textwrap import fill
 
 from segue.runners.cpu.anatomy.alibi import MOST
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.families.keys import CLAMP
 from segue.runners.cpu.anatomy.family import Family, Window
 from segue.runners.cpu.anatomy.states.recurrence import RWKV
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
@@ -235,6 +236,10 @@ def _attention(family: Family) -> str:
     if "attention.shared_kv_layers" in family.settings:
         parts.append("the last layers may share keys and values of two before them")
     parts += [_windows(family)] if family.window is not None else []
+    if CLAMP in family.settings:
+        parts.append(
+            "queries, keys and values bounded" + ", if the file says" * (CLAMP not in family.needed)
+        )
     if family.score_cap:
         parts.append("soft-capped")
     if family.has_sinks:

@@ -8,6 +8,7 @@ import numpy as np
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.alibi import max_bias
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.families.keys import CLAMP
 from segue.runners.cpu.anatomy.family import Family, Norm, Routing
 from segue.runners.cpu.anatomy.layers import Layer, head_size, layers_of
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale, real
@@ -34,6 +35,7 @@ class Anatomy:
     norm: Norm
     epsilon: float
     layer_columns: int  # of the embeddings that each layer has for itself; 0: none
+    clamp: float  # the greatest size of numbers of queries, keys and values
     query_scale: float
     temperature: float  # by which queries grow with their position
     max_bias: float  # of ALiBi, see alibi.py
@@ -114,6 +116,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         norm=norm_of(header, family),
         epsilon=_epsilon(header, family),
         layer_columns=header.count("embedding_length_per_layer_input"),
+        clamp=max(0.0, real(header, CLAMP)) if CLAMP in family.settings else 0.0,
         query_scale=_query_scale(header, family, by_layer[attending], scale),
         temperature=family.temperature or real(header, "attention.temperature_scale"),
         max_bias=max_bias(header, family),

@@ -80,6 +80,7 @@ COUNTS = (
     "wkv.head_size",
 )
 REALS = (
+    "attention.clamp_kqv",
     "attention.scale",
     "attention.temperature_scale",
     "embedding_scale",

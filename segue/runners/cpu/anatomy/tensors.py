@@ -116,8 +116,8 @@ def _biases(anatomy: Anatomy, layer: Layer) -> Shapes:
     """Biases that a layer may have."""
     family, sizes = anatomy.family, _bias_sizes(anatomy, layer)
     own: Shapes = {f"{name}.bias": (sizes[name],) for name in family.may_bias if name in sizes}
-    # A norm over all heads comes before a bias could be added.
-    if family.head_norms == "whole" or layer.is_gate_joined or not layer.attends:
+    # A norm over all heads, or a bound, comes before a bias could be added.
+    if family.head_norms == "whole" or anatomy.clamp or layer.is_gate_joined or not layer.attends:
         return own
     if anatomy.has_fused_heads:
         return own | {"attn_qkv.bias": (layer.projected,)}

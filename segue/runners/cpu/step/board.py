@@ -136,6 +136,7 @@ NARROW, SELECT, GATE_ROWS, PART = range(28, 32)
 LATENT_KEYS, LATENT_QUERIES, LATENT_PRODUCTS, LATENT_ATTEND = range(24, 28)
 ADAPT, DRAW = 32, 33
 NOTHING = 34  # a phase that is left out
+CLAMP = 35
 
 # Where the norm's rows come from.
 FROM_EMBEDDING, FROM_SUM, FROM_WANTED = range(3)

@@ -173,6 +173,18 @@ def scale(b: Builder, factor: Value, x: Value, out: Value, count: Value) -> None
         store(b, product, at(b, out, each.index, 64))
 
 
+@define(VOID, INT, FLOAT, INT)
+def clamp(b: Builder, x: Value, most: Value, count: Value) -> None:
+    """x from -most to most; what is not a number stays."""
+    high = splat(b, most)
+    low = b.fneg(high)
+    with loop(b, vectors(b, count)) as each:
+        place = at(b, x, each.index, 64)
+        value = load(b, place)
+        value = b.select(b.fcmp_ordered("<", value, low), low, value)
+        store(b, b.select(b.fcmp_ordered(">", value, high), high, value), place)
+
+
 @define(VOID, INT, INT, INT)
 def multiply_by_sigmoid(b: Builder, x: Value, y: Value, count: Value) -> None:
     """x = x * sigmoid(y)"""

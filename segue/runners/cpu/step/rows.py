@@ -14,6 +14,7 @@ from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
 from segue.runners.cpu.step.lanes import (
     add_into,
     capped,
+    clamp,
     copy,
     multiply_by_sigmoid,
     norm,
@@ -134,6 +135,18 @@ def whole_norms_phase(board: Any, row: Any, counter: Any) -> None:
             part = row + 40 + 24 * which
             x = base + word(part)
             norm(word(row + 24), x, word(part + 16), 0, real(row + 32), x, word(part + 8))
+        m = fetch_add(counter, 1)
+    finish(board, counter, done, count)
+
+
+@compiled
+def clamp_phase(board: Any, row: Any, counter: Any) -> None:
+    """[op, address, bytes of its rows, columns, bound]: in place."""
+    count = word(board + 8 * on.ROWS)
+    done, m = 0, fetch_add(counter, 1)
+    while m < count:
+        done += 1
+        clamp(word(row + 8) + m * word(row + 16), real(row + 32), word(row + 24))
         m = fetch_add(counter, 1)
     finish(board, counter, done, count)
 

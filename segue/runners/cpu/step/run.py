@@ -39,6 +39,7 @@ from segue.runners.cpu.step.recurrent.shift import bend_phase, gate_rows_phase, 
 from segue.runners.cpu.step.recurrent.wkv import wkv_phase
 from segue.runners.cpu.step.recurrent.wkv6 import wkv6_phase
 from segue.runners.cpu.step.rows import (
+    clamp_phase,
     logits_phase,
     norm_phase,
     quantise_phase,
@@ -93,6 +94,8 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
         adapt_phase(board, row, counter)
     elif kind == on.WHOLE_NORMS:
         whole_norms_phase(board, row, counter)
+    elif kind == on.CLAMP:
+        clamp_phase(board, row, counter)
     elif kind == on.LOGITS:
         logits_phase(board, row, counter)
     elif kind == on.LAYER_INPUTS:

@@ -144,6 +144,8 @@ BITS: dict[str, str] = {
     "deci": "d42c92184454483793b66e1e5ce2ceae17883863df234e14d690d7190e4caaee",
     "deci with biases": "9c2386990e0488f0e8bbf9d33dc9162eaeaa8d9a14ad90f98a87114c493d179d",
     "bitnet": "453414cfd476f13f0cc308342b67c30a6de3c21e8046ed74c9657d62fcc2ff83",
+    "dbrx": "3a836d8165d6476107a9ec65bb8bbc8d61c19721fd7020ff57e0528172c45963",
+    "olmo, clamped": "b2fdacbfb50c3a2a84843c295e1211afc1cabcc02619bf4cd0524c5be6f2c2fb",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -290,4 +292,6 @@ BITS_OF_Q8: dict[str, str] = {
     "deci": "867a178777c38c6f82cd79bbdf3f0444c95a3e789c6df2114ce8607e53426905",
     "deci with biases": "f38d422075944ecd98d04e8104e8a4b8632a82050419091ad5b9215a6fffc4a0",
     "bitnet": "939bb0b493c339b949fb413296de70e39ff8658b3a449a1d2fbfe97a42603a22",
+    "dbrx": "6987fd4d860e1eb303720d2e7fe1c6dc278f79400521bd16a7b65d2817448f27",
+    "olmo, clamped": "98bb2af8848b942a6db018b4c54a639c57a618478a0f2f726492b11495b13283",
 }

@@ -305,7 +305,7 @@ def test_a_chunk_is_read_as_if_nothing_stood_before_it(tmp_path: Path) -> None:
         ("bailingmoe2", {"expert_group_used_count": 1}, "1 groups of 2 experts have fewer"),
         ("llama4", {"attention.sliding_window": 0}, "its attention has no chunks"),
         ("llama4", {"interleave_moe_layer_step": 0}, "does not say llama4.interleave_moe"),
-        ("olmo", {"attention.clamp_kqv": 8.0}, "does not know: attention.clamp_kqv"),
+        ("llama", {"attention.clamp_kqv": 8.0}, "does not know: attention.clamp_kqv"),
         ("cohere2moe", {"rope.freq_base_swa": 1e4}, "does not know: rope.freq_base_swa"),
         ("cohere2moe", {"attention.sliding_window": 0}, "does not say cohere2moe.attention.slid"),
         ("apertus", {}, "xielu.alpha_n has 0 numbers for 3 layers"),

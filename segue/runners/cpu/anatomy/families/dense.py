@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from segue.runners.cpu.anatomy.families.keys import (
     AFTER,
+    CLAMP,
     EXPERTS,
     FEED_FORWARD,
     MIXTURE,
@@ -102,7 +103,7 @@ DENSE: Mapping[str, Family] = {
         residuals="by norm",
         settings=("use_parallel_residual",),
     ),
-    "olmo": Family("neighbours", norm="layer", has_norm_weights=False),
+    "olmo": Family("neighbours", norm="layer", has_norm_weights=False, settings=(CLAMP,)),
     "olmo2": Family(
         norms=("", ""),
         after=AFTER,

@@ -1,5 +1,6 @@
 """Names in GGUF files that rows of several architectures share: settings, and products with a bias."""
 
+CLAMP = "attention.clamp_kqv"  # a bound of queries, keys and values
 EXPERTS = ("expert_count", "expert_used_count")
 GROUPS = ("expert_group_count", "expert_group_used_count")
 WINDOWS = (

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from segue.runners.cpu.anatomy.families.keys import (
     AFTER,
+    CLAMP,
     EXPERTS,
     FEED_FORWARD,
     PLAIN,
@@ -50,6 +51,15 @@ UNCOMMON: Mapping[str, Family] = {
         settings=WINDOWS,
     ),
     "pangu-embedded": Family(biases=("attn_output",), may_have_factors=False),
+    "dbrx": Family(
+        norm="layer",
+        norms=("attn_norm", "attn_output_norm"),
+        experts="all",
+        is_untied=True,
+        may_have_factors=False,
+        settings=(*EXPERTS, CLAMP),
+        needed=(CLAMP,),
+    ),
     "paddleocr": Family(
         sections="side by side",
         may_bias=("attn_output",),

@@ -16,6 +16,9 @@ _OWN = ("own", "own or none")  # norms of heads: each has weights of its own
 def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
     yield _projection(weights, places, layer, name)
+    if anatomy.clamp:
+        bound = float_word(anatomy.clamp)
+        yield [on.CLAMP, places.projected, 4 * layer.outputs, layer.projected, bound]
     if anatomy.family.head_norms == "whole":
         row = [places.projected, 4 * layer.outputs]
         row += [NORMS[anatomy.norm], float_word(anatomy.epsilon)]
