@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.support.models.tiny_writer import LAYER, RMS, Tiny, Value
+from tests.support.models.tiny_writer import HEADS, LAYER, RMS, Tiny, Value
 
 _MIXTURE: dict[str, Value] = {
     "expert_count": 8,
@@ -15,6 +15,15 @@ _MIXTURE: dict[str, Value] = {
 _COHERE = Tiny(
     "cohere2moe", epsilon=LAYER, norms=("attn_norm",), layers=5, experts=8
 ).with_settings(**_MIXTURE, logit_scale=0.5, attention__sliding_window=20)
+_STEP = Tiny(
+    "step35", layers=4, head_norms="each", experts=8, shared_hidden=64, choice_bias=True,
+    gate_rows=HEADS,
+).with_settings(
+    **_MIXTURE, expert_shared_feed_forward_length=64, expert_weights_scale=2.5,
+    attention__head_count=[HEADS, 6, HEADS, 6], attention__sliding_window=20,
+    attention__sliding_window_pattern=[False, True, False, True], rope__freq_base=1e5,
+    swiglu_clamp_exp=[0.0, 0.3, 0.0, 0.2], swiglu_clamp_shexp=[0.4, 0.0, 0.0, 0.3],
+)  # fmt: skip
 
 BY_SIGMOID: Mapping[str, Tiny] = {
     "hy_v3": Tiny(
@@ -31,5 +40,14 @@ BY_SIGMOID: Mapping[str, Tiny] = {
         expert_weights_norm=False, expert_weights_scale=1.5, expert_shared_count=2,
         attention__sliding_window_pattern=[True, False, True, True, False, False],
         nextn_predict_layers=1,
+    ),
+    "step35": _STEP,
+    "step35, factors, drafts": replace(
+        _STEP, head_norms="", factors=("rope_freqs",), next_layers=1
+    ).with_settings(
+        attention__head_count=HEADS,
+        attention__sliding_window_pattern=[False, True, False, True, False],
+        rope__freq_base_swa=2e4, swiglu_clamp_exp=0.2, swiglu_clamp_shexp=0.0,
+        nextn_predict_layers=1, moe_every_n_layers=1,
     ),
 }  # fmt: skip

@@ -305,7 +305,8 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
             norm.reshape(heads, size) if tiny.head_norms == "own" else norm,
         )
     if tiny.is_attention_gated or tiny.gate_rows:
-        yield "attn_gate.weight", weights.matrix(tiny.gate_rows or queries, WIDTH)
+        rows = tiny.gate_rows * query_heads // HEADS
+        yield "attn_gate.weight", weights.matrix(rows or queries, WIDTH)
     if tiny.has_sub_norms:
         yield "attn_sub_norm.weight", weights.vector(1.0, queries)
     if tiny.has_sinks:

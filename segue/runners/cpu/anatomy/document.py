@@ -66,6 +66,9 @@ _TAIL = """
 - Granite with windows (`granite_swa`): a shared expert, whose gate and up would be one matrix, and what is for pictures
   (`deepstack_mapping`) are refused to llama.cpp. No real file was at hand of it, nor of `spark2_5`, `maple`,
   `smallthinker` and `muse-glimmer`. SmallThinker's windows have 4096 tokens whatever a file says, as in llama.cpp.
+- Of later mixtures (`hy_v3`, `cohere2moe`, `step35`) no real file was at hand. A file of `cohere2moe` with a base of
+  RoPE for layers with a window is refused to llama.cpp, which passes over that. What a bounded silu takes (`maple`),
+  or a limited one gives (`step35`), and what it multiplies, has a limit in the layers for which the file names one.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
@@ -213,7 +216,8 @@ def _positions(family: Family) -> str:
         depths = family.turned_depth, family.biased_depth
         return "{} in models of {} layers, ALiBi in those of {}".format(family.turns, *depths)
     base = ", by a base of 10000" if family.has_plain_turns else ""
-    return f"{family.turns}{_ROTATED[family.rotated]}{long_rope}{sections}{base}"
+    half = "; half of them in layers without a window" if family.turns_half else ""
+    return f"{family.turns}{_ROTATED[family.rotated]}{half}{long_rope}{sections}{base}"
 
 
 def _attention(family: Family) -> str:

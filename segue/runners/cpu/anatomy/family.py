@@ -21,7 +21,7 @@ Norm = Literal["rms", "layer"]
 HeadNorms = Literal["none", "each", "each or none", "own", "own or none", "whole", "unweighted"]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
 Activation = Literal[
-    "silu", "bounded silu", "gelu", "relu", "squared relu", "clamped silu", "xielu"
+    "silu", "bounded silu", "limited silu", "gelu", "relu", "squared relu", "clamped silu", "xielu"
 ]
 Experts = Literal["none", "some", "all", "by layer"]
 Routing = Literal[
@@ -72,6 +72,7 @@ class Family:
     # ALiBi (see alibi.py) that a file does not tell; 0: none. Only models with `biased_depth` layers have it; 0: all.
     max_bias: float = 0.0
     biased_depth: int = 0
+    turns_half: bool = False  # of the dimensions a file counts, in layers without a window
     # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
     # "or none": if the file has none of the first two.
     sections: Sections = "none"
@@ -96,9 +97,9 @@ class Family:
     # Values are normed, without weights; a layer that has none takes its keys for them.
     norms_values: bool = False
     residuals: Residuals = "sequential"
-    activation: Activation = (
-        "silu"  # "bounded silu": of experts, what they gate by and what is gated have a bound
-    )
+    # "bounded silu": what is gated, and what silu takes, has a limit, if the file gives one; "limited silu": what silu
+    # gives, not what it takes.
+    activation: Activation = "silu"
     is_gated: bool = True
     is_gate_fused: bool = False  # gate and up are one matrix
     halves_hidden: bool = False  # the file counts the columns of gate and up together

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family
 from segue.runners.cpu.anatomy.latent import Latent, latent_of, together
-from segue.runners.cpu.anatomy.scaling import real
+from segue.runners.cpu.anatomy.limits import LIMITS, limits_of
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence, interval, recurrence_of
 
 ROTATED = "attention.rope_pattern"  # which layers have RoPE
-BOUND = "swiglu_clamp_exp"  # of what experts gate by, and of what is gated
-_LEAST_BOUND = 1e-6
 BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
 
 
@@ -31,8 +29,9 @@ class Layer:
     attends: bool  # whether it has attention
     recurrence: Recurrence | None  # what it has instead of attention, or beside it
     latent: Latent | None  # what its keys and values are made of, which are one head then
-    bound: float = 0.0  # of experts: see family.py; 0: none
     is_linear: bool = False  # it has one matrix instead of attention
+    limit: float = 0.0  # of the feed-forward, and of a shared expert: see family.py; 0: none
+    expert_limit: float = 0.0  # the same of other experts
 
     @property
     def has_keys(self) -> bool:
@@ -88,8 +87,9 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     windows = _windows(header, family, count)
     rotated = _rotated(header, family, windows)
     heads, key_heads = heads_of(header)
-    hidden, bounds = hidden_sizes(header, family), _bounds(header, family, count)
+    hidden = hidden_sizes(header, family)
     keys_of = _keys_of(header, windows)
+    expert_limits, limits = (limits_of(header, key) for key in LIMITS)
     names = {tensor.name for tensor in header.tensors}
     attends, recurs = mixers(header, family, key_heads, hidden)
     latents = [latent_of(header, family) if has else None for has in attends]
@@ -108,8 +108,9 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             attends=attends[i],
             recurrence=recurrence_of(header, family, i) if recurs[i] else None,
             latent=latent,
-            bound=bounds[i],
             is_linear=family.layers_are == "as counted" and heads[i] > 0 and not attends[i],
+            limit=limits[i],
+            expert_limit=expert_limits[i],
         )
         for i, latent in enumerate(latents[:count])
     )
@@ -172,13 +173,15 @@ def pairs_of(header: GgufHeader, family: Family, is_windowed: bool = False) -> i
         return 0
     if family.has_plain_turns:
         return head_size(header) // 2
-    return rotated_dimensions(header, is_windowed) // 2
+    return rotated_dimensions(header, family, is_windowed) // 2
 
 
-def rotated_dimensions(header: GgufHeader, is_windowed: bool = False) -> int:
+def rotated_dimensions(header: GgufHeader, family: Family, is_windowed: bool = False) -> int:
     """How many dimensions of a head RoPE rotates."""
     count = header.count("rope.dimension_count") or head_size(header)
-    return header.count("rope.dimension_count_swa") or count if is_windowed else count
+    if is_windowed:
+        return header.count("rope.dimension_count_swa") or count
+    return count // 2 if family.turns_half else count
 
 
 def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]:
@@ -210,15 +213,6 @@ def _keys_of(header: GgufHeader, windows: tuple[int, ...]) -> list[int]:
 def _whole(header: GgufHeader, key: str, default: int) -> int:
     value = header.metadata.get(f"{header.architecture}.{key}", default)
     return int(value) if isinstance(value, int | float) else default
-
-
-def _bounds(header: GgufHeader, family: Family, layers: int) -> tuple[float, ...]:
-    """Those of experts: as the file lists them, or one for all."""
-    if BOUND not in family.settings:
-        return (0.0,) * layers
-    told = header.listed(BOUND) or (real(header, BOUND),) * layers
-    numbers = [float(each) if isinstance(each, int | float) else 0.0 for each in told]
-    return tuple(each if each > _LEAST_BOUND else 0.0 for each in numbers)
 
 
 def _gate(family: Family, heads: int, size: int) -> int:

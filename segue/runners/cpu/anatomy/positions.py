@@ -46,7 +46,7 @@ def rotations(
         speeds /= factor
     factors = vectors.get(_factors(header, vectors))
     if factors is not None:
-        speeds /= factors.reshape(-1).astype(np.float64)
+        speeds /= factors.reshape(-1)[:pairs].astype(np.float64)
     if kind == "yarn":
         magnitude *= yarn_magnitude(header, anatomy.family.is_latent)
         share = _ramp(header, base, pairs)

@@ -61,6 +61,7 @@ COUNTS = (
     "interleave_moe_layer_step",
     "kda.head_dim",
     "leading_dense_block_count",
+    "moe_every_n_layers",
     "n_deepstack_layers",
     "nextn_predict_layers",
     "rescale_every_n_layers",
@@ -102,6 +103,7 @@ POSITIVE = (
     "rope.scaling.factor",
     "rope.scaling.yarn_log_multiplier",
     "swiglu_clamp_exp",
+    "swiglu_clamp_shexp",
 )
 SCALINGS = ("none", "linear", "yarn", "longrope")  # llama.cpp knows no other either
 MOST_EXPERTS = 1024
@@ -215,7 +217,8 @@ def _wrong_heads(header: GgufHeader) -> str | None:
     if family.rotated == "none":
         return None
     for is_windowed in (False, True):
-        size, turning = head_size(header, is_windowed), rotated_dimensions(header, is_windowed)
+        size = head_size(header, is_windowed)
+        turning = rotated_dimensions(header, family, is_windowed)
         if turning > size or turning % 2:
             return f"positions turn {turning} of a head's {size} dimensions"
     return None

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from segue.models.gguf import GgufHeader, Value
+from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.latent import latent_of
 from segue.runners.cpu.anatomy.layers import (
-    BOUND,
     BY_LAYER,
     ROTATED,
     counts,
@@ -16,6 +15,7 @@ from segue.runners.cpu.anatomy.layers import (
     hidden_sizes,
     layers_of,
 )
+from segue.runners.cpu.anatomy.limits import LIMITS, wrong_limits
 from segue.runners.cpu.anatomy.measures import (
     EPSILONS,
     SIGMOID,
@@ -63,7 +63,6 @@ COMMON = {
 PATTERN, SECTIONS = "attention.sliding_window_pattern", "rope.dimension_sections"
 MOST_GROUPS = 32  # of experts
 MOST_TAPS = 16  # of convolutions
-_MOST_BOUND = 1e30
 LANES, GROUP = 16, 32  # heads are a multiple of LANES wide, products of GROUP
 
 
@@ -102,7 +101,7 @@ def _wrong_settings(header: GgufHeader) -> str | None:
         if not header.count(key):
             return f"{prefix}{key} is not one number"
     lists = {key.removeprefix(prefix) for key in header.array_lengths if key.startswith(prefix)}
-    if lists := lists - {PATTERN, SECTIONS, ROTATED, BOUND, *BY_LAYER}:
+    if lists := lists - {PATTERN, SECTIONS, ROTATED, *LIMITS, *BY_LAYER}:
         return f"{prefix}{min(lists)} is not one number"
     if family.experts == "all" and not header.count("expert_count"):
         return f"{prefix}expert_count is not one number"
@@ -142,7 +141,12 @@ def _wrong_values(header: GgufHeader) -> str | None:
             return "its attention has no chunks"
     elif header.architecture == "apertus" and (wrong := wrong_shapes(header)):
         return wrong
-    return _wrong_turns(header) or _wrong_lists(header) or _wrong_routing(header)
+    return (
+        _wrong_turns(header)
+        or _wrong_lists(header)
+        or wrong_limits(header)
+        or _wrong_routing(header)
+    )
 
 
 def _wrong_turns(header: GgufHeader) -> str | None:
@@ -156,12 +160,10 @@ def _wrong_turns(header: GgufHeader) -> str | None:
 
 def _wrong_lists(header: GgufHeader) -> str | None:
     window, layers = FAMILIES[header.architecture].window, header.count("block_count")
-    for key, what in ((PATTERN, "windows"), (ROTATED, "rotations"), (BOUND, "bounds")):
+    for key, what in ((PATTERN, "windows"), (ROTATED, "rotations")):
         told = len(header.listed(key))
         if f"{header.architecture}.{key}" in header.array_lengths and told != layers:
             return f"{what} are told of {told} layers, not of {layers}"
-    if not all(_is_bound(each) for each in header.listed(BOUND)):
-        return f"{header.architecture}.{BOUND} has numbers that make no sense"
     if window is not None and window.is_listed and not header.listed(PATTERN):
         return f"{header.architecture}.{PATTERN} is not a list of layers"
     is_told = f"{header.architecture}.{SECTIONS}" in {*header.metadata, *header.array_lengths}
@@ -170,10 +172,6 @@ def _wrong_lists(header: GgufHeader) -> str | None:
         if len(sizes) != 4 or not all(type(n) is int and 0 <= n < 2**16 for n in sizes):
             return f"{SECTIONS} are not four counts"
     return None
-
-
-def _is_bound(value: Value) -> bool:
-    return isinstance(value, int | float) and abs(value) <= _MOST_BOUND
 
 
 def _wrong_routing(header: GgufHeader) -> str | None:

@@ -106,8 +106,11 @@ def extras(anatomy: Anatomy) -> Shapes:
 
 
 def _factors(anatomy: Anatomy, name: str) -> Shapes:
-    """Of RoPE: one for each pair of dimensions, of a layer that sees all tokens if some do."""
-    layers = sorted(anatomy.by_layer, key=lambda layer: layer.window > 0)
+    """Of RoPE: one for each pair of dimensions, of a layer that sees all tokens if some do. Where those turn half of
+    the pairs, the file has more than they take.
+    """
+    has_half = anatomy.family.turns_half
+    layers = sorted(anatomy.by_layer, key=lambda layer: (layer.window > 0) != has_half)
     pairs = next((layer.pairs for layer in layers if layer.pairs), 0)
     return {f"{name}.weight": (pairs,)} if pairs else {}
 

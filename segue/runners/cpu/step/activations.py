@@ -43,6 +43,19 @@ def _clamped_gate(b: Builder, gate: Value, up: Value, out: Value, count: Value) 
         store(b, b.fmul(bent, b.fadd(u, floats(1.0))), at(b, out, each.index, 64))
 
 
+@define(VOID, INT, INT, INT, INT, FLOAT)
+def limited_gate(b: Builder, gate: Value, up: Value, out: Value, count: Value, most: Value) -> None:
+    """out = g * sigmoid(g) * u, where g * sigmoid(g) is at most `most`, and u from -most to most"""
+    highest = splat(b, most)
+    lowest = b.fneg(highest)
+    with loop(b, vectors(b, count)) as each:
+        g, u = (load(b, at(b, row, each.index, 64)) for row in (gate, up))
+        g = b.fmul(g, sigmoid(b, g))
+        g, u = (b.select(b.fcmp_ordered(">", x, highest), highest, x) for x in (g, u))
+        u = b.select(b.fcmp_ordered("<", u, lowest), lowest, u)
+        store(b, b.fmul(g, u), at(b, out, each.index, 64))
+
+
 @define(VOID, INT, INT, INT)
 def _gelu(b: Builder, x: Value, out: Value, count: Value) -> None:
     """out = x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), which is GELU by way of tanh"""

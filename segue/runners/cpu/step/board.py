@@ -99,6 +99,7 @@ NUM_TEAM_WORDS = MAILBOXES + MAILBOX_WORDS * MAX_THREADS
 # --- instructions: one phase each ---
 
 INSTRUCTION_WORDS = 40
+LIMIT = 17  # a word of GATED and EXPERTS: of a bounded or limited silu
 
 # Words of a phase: how many pieces of its work were taken (work sharing), and how many are done.
 TAKEN, FINISHED = range(2)
@@ -145,7 +146,7 @@ FROM_EMBEDDING, FROM_SUM, FROM_WANTED = range(3)
 RMS_NORM, LAYER_NORM, NO_NORM = range(3)
 
 # Activations of the feed-forward.
-SILU, GELU, SQUARED_RELU, CLAMPED_SILU, XIELU, RELU, BOUNDED_SILU = range(7)
+SILU, GELU, SQUARED_RELU, CLAMPED_SILU, XIELU, RELU, BOUNDED_SILU, LIMITED_SILU = range(8)
 
 # What RWKV does to what pairs of matrices have between them.
 PLAIN, TANH, LOGISTIC = range(3)

@@ -8,7 +8,7 @@ from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.products.kernels import COLUMNS, TILES
 from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.activations import activate, bound
+from segue.runners.cpu.step.activations import activate, bound, limited_gate
 from segue.runners.cpu.step.adapters import add_adapted
 from segue.runners.cpu.step.atomics import fetch_add, real, word
 from segue.runners.cpu.step.lanes import add_into, quantise
@@ -71,7 +71,6 @@ def product_phase(board: Any, row: Any, counter: Any) -> None:
     SHAPE,  # of the activation; only xIELU, which experts do not have, reads it
     SOURCE,  # the board's index of the input's floats, then come bytes and scales; experts have theirs by other words
 ) = range(1, 10)
-BOUND = 17  # of a bounded silu
 
 
 @compiled
@@ -137,12 +136,15 @@ def gated_unit(
             add_into(y if gate else x, up_bias + column * 4, many)
         kind = word(row + 8 * ACTIVATION)
         if kind == on.BOUNDED_SILU:
-            most = real(row + 8 * BOUND)
+            most = real(row + 8 * on.LIMIT)
             bound(x, np.float32(-np.inf), most, many)
             bound(y, -most, most, many)
             kind = on.SILU
         second = word(row + 8 * SHAPE) if kind == on.XIELU else y
-        activate(kind, gate != 0, x, second, out, many)
+        if kind == on.LIMITED_SILU:
+            limited_gate(x, y, out, many, real(row + 8 * on.LIMIT))
+        else:
+            activate(kind, gate != 0, x, second, out, many)
         at = (first + m) * groups + column // 32
         quantise(
             out,

@@ -146,6 +146,8 @@ BITS: dict[str, str] = {
     "bitnet": "453414cfd476f13f0cc308342b67c30a6de3c21e8046ed74c9657d62fcc2ff83",
     "dbrx": "3a836d8165d6476107a9ec65bb8bbc8d61c19721fd7020ff57e0528172c45963",
     "olmo, clamped": "b2fdacbfb50c3a2a84843c295e1211afc1cabcc02619bf4cd0524c5be6f2c2fb",
+    "step35": "f3f48c4b3643c2aa840944887027649eafee0fcdbd941b7f1903199e9855f9e6",
+    "step35, factors, drafts": "5e69e0e0c1a1d2fc2ffc8ac2e35f7022ae0fdf5cac5a97b10e4c62e8a3e0358e",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -294,4 +296,6 @@ BITS_OF_Q8: dict[str, str] = {
     "bitnet": "939bb0b493c339b949fb413296de70e39ff8658b3a449a1d2fbfe97a42603a22",
     "dbrx": "6987fd4d860e1eb303720d2e7fe1c6dc278f79400521bd16a7b65d2817448f27",
     "olmo, clamped": "98bb2af8848b942a6db018b4c54a639c57a618478a0f2f726492b11495b13283",
+    "step35": "6f7d0ccd3a1c1a6236918dce964400c43ccff6deee067f78c1a59888c11f4661",
+    "step35, factors, drafts": "da9e88a7372cf0e48bbcff29d8b460c7e665fb7106531d7650916b2998cec978",
 }

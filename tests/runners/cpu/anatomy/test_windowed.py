@@ -38,7 +38,7 @@ def test_experts_of_each_layer_have_a_bound(tmp_path: Path) -> None:
     for told, bounds in ((0.5, [0.5] * 3), ([2.0, 1e-7, -1.0], [2.0, 0.0, 0.0])):
         tiny = MODELS["maple"].with_settings(swiglu_clamp_exp=told)
         layers = anatomy_of(header(write(tmp_path / "x.gguf", tiny))).by_layer
-        assert [layer.bound for layer in layers] == bounds
+        assert [layer.expert_limit for layer in layers] == bounds
 
 
 def test_four_layers_of_smallthinker_turn_all(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_without_windows_nothing_of_muse_glimmer_turns(tmp_path: Path) -> None:
         ("granite_swa", {"logit_scale": 0.0}, "does not say granite_swa.logit_scale"),
         ("spark2_5", {"rope__dimension_count_swa": 8}, "does not know: rope.dimension_count_swa"),
         ("maple", {"swiglu_clamp_exp": [0.5, math.nan, 0.5]}, "has numbers that make no sense"),
-        ("maple", {"swiglu_clamp_exp": [0.5]}, "bounds are told of 1 layers, not of 3"),
+        ("maple", {"swiglu_clamp_exp": [0.5]}, "limits are told of 1 layers, not of 3"),
         ("maple", {"swiglu_clamp_exp": 0.0}, "does not say maple.swiglu_clamp_exp"),
         ("smallthinker", {"expert_gating_func": 3}, "neither by softmax nor by sigmoid"),
         ("smallthinker", {"expert_weights_scale": 2.5}, "does not know: expert_weights_scale"),

@@ -2,11 +2,20 @@
 
 from collections.abc import Mapping
 
-from segue.runners.cpu.anatomy.families.keys import DENSE_FIRST, MIXTURE, SHARED, WINDOWS
+from segue.runners.cpu.anatomy.families.keys import (
+    DENSE_FIRST,
+    MIXTURE,
+    OF_WINDOWS,
+    SHARED,
+    WINDOWS,
+)
 from segue.runners.cpu.anatomy.family import Family, Window
+from segue.runners.cpu.anatomy.limits import LIMITS
 
 _GATING, _NORMED = "expert_gating_func", "expert_weights_norm"
 _DRAFTS = "nextn_predict_layers"
+_DENSE = "leading_dense_block_count"
+_SCALED = (_GATING, _NORMED, "expert_weights_scale")
 
 BY_SIGMOID: Mapping[str, Family] = {
     # Which layers have experts is told by their tensors, and a count of shared experts is passed over.
@@ -35,5 +44,30 @@ BY_SIGMOID: Mapping[str, Family] = {
         window=Window(4, is_full_first=True),
         settings=(*DENSE_FIRST, SHARED, _GATING, _NORMED, *WINDOWS[:2], "logit_scale", _DRAFTS),
         needed=(MIXTURE[2], WINDOWS[0], "logit_scale"),
+    ),
+    # Here too tensors tell which layers have experts.
+    "step35": Family(
+        turns_half=True,
+        head_norms="each or none",
+        activation="limited silu",
+        experts="by layer",
+        routing="sigmoid",
+        shared_expert="plain",
+        has_choice_bias=True,
+        attention_gate="heads",
+        is_untied=True,
+        window=Window(0, base=10000.0, is_plain=True, is_magnified=True, is_listed=True),
+        settings=(
+            *MIXTURE,
+            SHARED,
+            *_SCALED,
+            _DENSE,
+            "moe_every_n_layers",
+            *WINDOWS,
+            OF_WINDOWS[2],
+            *LIMITS,
+            _DRAFTS,
+        ),
+        needed=(MIXTURE[2], SHARED, *WINDOWS[:2]),
     ),
 }

@@ -11,7 +11,8 @@ from segue.runners.cpu.anatomy.families.keys import (
     WINDOWS,
 )
 from segue.runners.cpu.anatomy.family import Family, Window
-from segue.runners.cpu.anatomy.layers import BOUND, ROTATED
+from segue.runners.cpu.anatomy.layers import ROTATED
+from segue.runners.cpu.anatomy.limits import LIMITS
 
 WINDOWED: Mapping[str, Family] = {
     # Shared experts, whose gate and up would be one matrix, are refused.
@@ -43,8 +44,8 @@ WINDOWED: Mapping[str, Family] = {
         is_untied=True,
         window=Window(0, is_listed=True),
         may_have_factors=False,
-        settings=(*MIXTURE, *WINDOWS, BOUND),
-        needed=("expert_feed_forward_length", *WINDOWS[:2], BOUND),
+        settings=(*MIXTURE, *WINDOWS, LIMITS[0]),
+        needed=("expert_feed_forward_length", *WINDOWS[:2], LIMITS[0]),
     ),
     # A window has 4096 tokens in llama.cpp, whatever the file says.
     "smallthinker": Family(

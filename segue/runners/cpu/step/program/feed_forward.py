@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from segue.runners.cpu.anatomy.family import Family
 from segue.runners.cpu.anatomy.tensors import DENSE_NORMS
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.norms import norm
@@ -29,21 +30,30 @@ def feed_forward(
     out: int,
     *,
     shape: int = 0,
+    limit: float = 0.0,
     before_last: Row | None = None,
 ) -> Iterator[Row]:
-    """The feed-forward that all rows take. `kind` is the suffix of its tensors' names; `shape`: see products.py;
-    `before_last`: a phase before the last product.
+    """The feed-forward that all rows take. `kind` is the suffix of its tensors' names; `shape` and `limit`: see
+    products.py; `before_last`: a phase before the last product.
     """
     anatomy = weights.anatomy
     gate = weights.matrix(f"{name}ffn_gate{kind}.weight") if anatomy.family.is_gated else 0
     up = weights.matrix(f"{name}ffn_up{kind}.weight")
     biases = [weights.vector(f"{name}ffn_{part}{kind}.bias") for part in ("gate", "up")]
-    activation = ACTIVATIONS[anatomy.family.activation]
-    yield gated(gate, up, hidden, tile_outputs, activation, biases=biases, shape=shape)
+    activation = _activation(anatomy.family, limit)
+    row = gated(gate, up, hidden, tile_outputs, activation, biases=biases, shape=shape)
+    yield [*row, *[0] * (on.LIMIT - len(row)), float_word(limit)]
     if before_last is not None:
         yield before_last
     down = weights.matrix(f"{name}ffn_down{kind}.weight")
     yield product(out, anatomy.width, on.HIDDEN_FLOATS, [(down, 0)])
+
+
+def _activation(family: Family, limit: float) -> int:
+    """Limits are given layer by layer; without one there is no limit."""
+    kind = ACTIVATIONS[family.activation]
+    has_none = kind in (on.BOUNDED_SILU, on.LIMITED_SILU) and not limit
+    return on.SILU if has_none else kind
 
 
 def gated(
@@ -76,7 +86,8 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
         kind, hidden = "_shexp", anatomy.shared_hidden
         if is_dense:
             kind, hidden = "", anatomy.by_layer[layer].hidden
-        yield from feed_forward(weights, name, tile_outputs, kind, hidden, shared)
+        limit = anatomy.by_layer[layer].limit
+        yield from feed_forward(weights, name, tile_outputs, kind, hidden, shared, limit=limit)
     if is_dense:
         yield norm(weights, name, "ffn_gate_inp", on.FROM_SUM, [], end="scale")
     common = [kept.scores, anatomy.experts, anatomy.experts_used, kept.chosen, kept.shares]
@@ -109,11 +120,10 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
     )
     biases = [weights.vector(f"{name}ffn_{part}_exps.bias") for part in ("gate", "up", "down")]
     hidden = anatomy.expert_hidden
-    bound, activation = anatomy.by_layer[layer].bound, ACTIVATIONS[family.activation]
-    if activation == on.BOUNDED_SILU and not bound:
-        activation = on.SILU
+    limit = anatomy.by_layer[layer].expert_limit
+    activation = _activation(family, limit)
     row = phase(on.EXPERTS, gate, up, hidden, tile_outputs, activation, *biases[:2])
-    yield [*row, float_word(bound)]
+    yield [*row, float_word(limit)]
     yield phase(on.EXPERTS_DOWN, down, kept.out, hidden)
     gated = weights.vector(f"{name}ffn_gate_inp_shexp.weight")
     last = phase(on.COMBINE, 0, kept.out, weighs, biases[2], places.added, shared, gated)

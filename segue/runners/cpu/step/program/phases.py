@@ -152,7 +152,7 @@ def _fed(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Ite
     if anatomy.has_experts(layer):
         yield from experts(weights, places, layer, tile_outputs)
         return
-    hidden = anatomy.by_layer[layer].hidden
+    hidden, limit = anatomy.by_layer[layer].hidden, anatomy.by_layer[layer].limit
     if anatomy.family.is_feed_forward_shifted:
         yield from channel_mix(weights, places, layer, tile_outputs)
         return
@@ -160,7 +160,14 @@ def _fed(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Ite
     last = None
     if own := anatomy.family.sub_norms[1]:
         last = sub_norm(weights, f"{name}{own}", places.hidden, hidden, on.HIDDEN_FLOATS)
-    added = places.added
     yield from feed_forward(
-        weights, name, tile_outputs, "", hidden, added, shape=shape, before_last=last
+        weights,
+        name,
+        tile_outputs,
+        "",
+        hidden,
+        places.added,
+        shape=shape,
+        limit=limit,
+        before_last=last,
     )

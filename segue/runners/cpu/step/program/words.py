@@ -13,6 +13,7 @@ NORMS = {"rms": on.RMS_NORM, "layer": on.LAYER_NORM}
 ACTIVATIONS = {
     "silu": on.SILU,
     "bounded silu": on.BOUNDED_SILU,
+    "limited silu": on.LIMITED_SILU,
     "gelu": on.GELU,
     "relu": on.RELU,
     "squared relu": on.SQUARED_RELU,
