@@ -62,6 +62,12 @@ NAMES = {
     on.WKV6: "wkv",
     on.GATE_ROWS: "gate of rows",
     on.ADAPT: "adapt",
+    on.SPREAD: "spread streams",
+    on.PREDICT: "predict streams",
+    on.CORRECT: "correct streams",
+    on.PART_STREAMS: "part streams",
+    on.MERGE_STREAMS: "merge streams",
+    on.SPARSE: "activate few",
 }
 COUNTED = (on.EXPERTS, on.EXPERTS_DOWN)  # their pieces are counted by SORT, some phases before
 

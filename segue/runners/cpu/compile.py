@@ -43,8 +43,12 @@ def step_code(target: Target, kept: Kept) -> bytes:
     return kept(step_key(target), lambda: _made(target))
 
 
-def compile_all(types: Iterable[str], flavour: str, kept: Kept) -> None:
-    """Compile what a model with tensors of these types needs: the step, and in parallel all else."""
+def compile_all(types: Iterable[str], flavour: str, kept: Kept, has_apart: bool = False) -> None:
+    """Compile what a model with tensors of these types needs: the step, and in parallel all else.
+
+    `has_apart`: it has phases that are compiled apart.
+    """
+    from segue.runners.cpu.apart import apart_code
     from segue.runners.cpu.draws.drawer import draws_code
     from segue.runners.cpu.step.softmax import Softmax
 
@@ -63,6 +67,8 @@ def compile_all(types: Iterable[str], flavour: str, kept: Kept) -> None:
         kernels(form, target, kept)
     draws_code(target, kept)
     Softmax(target, kept)
+    if has_apart:
+        apart_code(target, kept)
     step.result()
 
 

@@ -131,15 +131,18 @@ class CpuLoader:
             is_told.set()
             report(what, 0, 0)
 
-        types = sorted({tensor.type for tensor in gguf.header(self.path).tensors})
+        header = gguf.header(self.path)
+        types = sorted({tensor.type for tensor in header.tensors})
+        family = FAMILIES.get(header.architecture)
+        apart = {"has_apart": True} if family is not None and family.has_streams else {}
         kept = KeptCode(self.cache_dir, tell)
         # What is needed on this processor was noted, so that LLVM is not read only to find out.
-        note = _note(self.flavour, types)
+        note = _note(self.flavour, [*types, *apart])
         if kept.has_all(note):
             return
         from segue.runners.cpu.compile import compile_all
 
-        compile_all(types, self.flavour, kept)
+        compile_all(types, self.flavour, kept, **apart)
         kept.note(note)
         if is_told.is_set():
             report(what, 1, 1)

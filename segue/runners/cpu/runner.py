@@ -22,6 +22,7 @@ from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Draw, Late, Logits, Span, Step, Told
 from segue.models.context import context_of
 from segue.models.gguf import GgufHeader
+from segue.runners.cpu.apart import apart_code
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.draws.drawer import Drawer, write_told
 from segue.runners.cpu.frame import Frame
@@ -87,6 +88,7 @@ class CpuRunner:
         self._tile_outputs = target.flavour.width
         self._adapters = self._read_adapters(adapters) if adapters else None
         self._turns = self._weights.rotations(context)
+        self._apart = apart_code(target, kept) if anatomy.family.has_streams else {}
         self._frames = self._new_frames(Drawer(anatomy.vocab_size, threads, target, kept))
         self._num_threads = threads
         self._team: Team = beside._lent_team() if beside else self._new_team(threads, target, kept)
@@ -344,6 +346,8 @@ class CpuRunner:
             block_bytes=kv.stride,
             turns=tuple(map(address, self._turns)),
             mixture=space.mixture,
+            streams=space.streams,
+            apart=self._apart,
             layer_inputs=space.layer_inputs,
             layer_gate=space.layer_gate,
             convolved=space.convolved,

@@ -11,8 +11,9 @@ from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.apart.streams import SCRATCH_FLOATS, STREAMS
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
-from segue.runners.cpu.step.program.places import Mixture
+from segue.runners.cpu.step.program.places import Mixture, Streams
 from segue.runners.cpu.step.recurrent.scratch import matrices_scratch, scan_scratch
 
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
@@ -66,14 +67,18 @@ class Workspace:
         self._set(on.RESIDUAL, self._floats(max_rows * width))
         self._inputs(on.INPUT_FLOATS, max_rows, width)
         taken = [layer.taken for layer in attending] + [each.taken for each in recurrences]
-        self._inputs(on.HEADS_FLOATS, max_rows, max(taken))
+        # All streams but the first are inputs too, side by side: see step/apart/streams.py.
+        streamed = width if anatomy.family.has_streams else 0
+        self._inputs(on.HEADS_FLOATS, max_rows, max(*taken, streamed))
         used = anatomy.experts_used
         hidden = max(layer.hidden for layer in layers)
         experts_hidden = max(anatomy.shared_hidden, used * anatomy.expert_hidden)
         columns = anatomy.layer_columns
         latents = [(layer.heads, layer.latent) for layer in layers if layer.latent is not None]
         asked = max((latent.query_rank for _, latent in latents), default=0)
-        self._inputs(on.HIDDEN_FLOATS, max_rows, max(hidden, experts_hidden, columns, asked))
+        self._inputs(
+            on.HIDDEN_FLOATS, max_rows, max(hidden, experts_hidden, columns, asked, streamed)
+        )
         widest = (heads * max(latent.plain, latent.rank) for heads, latent in latents)
         self._inputs(on.LATENT_FLOATS, max_rows, max(widest, default=0))
         self._inputs(on.EXPERT_FLOATS, max_rows * used, width)
@@ -83,7 +88,8 @@ class Workspace:
         inputs = 4 * columns * anatomy.layers
         sizes = [each.size for each in recurrences]
         heads = max(map(matrices_scratch, sizes), default=0)
-        most = max(attention, units, inputs, heads, scan_scratch(max_rows))
+        routed = 4 * (streamed + SCRATCH_FLOATS)
+        most = max(attention, units, inputs, heads, routed, scan_scratch(max_rows))
         scratch = -(-most // 4096) * 4096
         self._set(on.SCRATCH_BYTES, scratch)
         self._set(on.SCRATCH, self._floats(threads * scratch // 4))
@@ -97,19 +103,32 @@ class Workspace:
         self.added = self._floats(max_rows * width)
         self.layer_inputs = self._floats(max_rows * columns * anatomy.layers)
         self.layer_gate = self._floats(max_rows * columns)
+        self.streams = self._streams(max_rows, streamed, hidden)
+        self.mixture = self._mixture(anatomy, max_rows)
+
+    def _mixture(self, anatomy: Anatomy, rows: int) -> Mixture:
+        used, width = anatomy.experts_used, anatomy.width
         # What attention gave was added to the residual already, unless both take the same.
         is_beside = anatomy.is_parallel and anatomy.shared_hidden > 0
-        self.mixture = Mixture(
-            scores=self._floats(max_rows * anatomy.experts),
-            chances=self._floats(max_rows * anatomy.experts),
-            chosen=self._words(max_rows * used),
-            shares=self._floats(max_rows * used),
-            places=self._words(max_rows * used),
-            order=self._words(max_rows * used),
+        return Mixture(
+            scores=self._floats(rows * anatomy.experts),
+            chances=self._floats(rows * anatomy.experts),
+            chosen=self._words(rows * used),
+            shares=self._floats(rows * used),
+            places=self._words(rows * used),
+            order=self._words(rows * used),
             active=self._words(3 * anatomy.experts),
             filled=self._words(anatomy.experts),
-            out=self._floats(max_rows * used * width),
-            shared=self._floats(max_rows * width) if is_beside else self.attended,
+            out=self._floats(rows * used * width),
+            shared=self._floats(rows * width) if is_beside else self.attended,
+        )
+
+    def _streams(self, rows: int, width: int, hidden: int) -> Streams:
+        """Nothing, if the width is 0."""
+        return Streams(
+            all=self._floats(rows * STREAMS * width),
+            laurel=self._floats(rows * width),
+            both=self._floats(rows * 2 * hidden if width else 0),
         )
 
     def _shifts(self, rows: int, recurrences: Sequence[Recurrence]) -> None:

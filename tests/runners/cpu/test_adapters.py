@@ -125,6 +125,8 @@ def matrices(path: Path) -> list[str]:
         "attn_output",
         "inp_gate",
         "proj",
+        "laurel_l",
+        "laurel_r",
         "ffn_gate",
         "ffn_up",
         "ffn_down",
@@ -196,7 +198,11 @@ def test_what_is_not_computed_goes_to_llama_cpp(
 
 @pytest.mark.parametrize(
     ("name", "tensor"),
-    [("lfm2", "blk.0.shortconv.conv.weight"), ("mamba2", "blk.0.ssm_conv1d.weight")],
+    [
+        ("lfm2", "blk.0.shortconv.conv.weight"),
+        ("mamba2", "blk.0.ssm_conv1d.weight"),
+        ("gemma3n", "blk.0.altup_predict_coef.weight"),
+    ],
 )
 def test_what_is_no_matrix_is_refused(tmp_path: Path, name: str, tensor: str) -> None:
     path = write(tmp_path / "b.gguf", MODELS[name])
@@ -231,9 +237,14 @@ def test_pairs_of_rwkv_which_llama_cpp_passes_over(
         runner.close()
 
 
-def test_several_matrices_in_one_tensor_are_not_called_experts(tmp_path: Path) -> None:
-    path, tensor = write(tmp_path / "b.gguf", MODELS["rwkv6"]), "blk.1.time_mix_w2.weight"
-    lora = write_tiny_lora(tmp_path / "l.gguf", path, names=[tensor], architecture="rwkv6")
+@pytest.mark.parametrize(
+    ("name", "tensor"), [("rwkv6", "blk.1.time_mix_w2.weight"), ("gemma3n", "altup_proj.weight")]
+)
+def test_several_matrices_in_one_tensor_are_not_called_experts(
+    tmp_path: Path, name: str, tensor: str
+) -> None:
+    path = write(tmp_path / "b.gguf", MODELS[name])
+    lora = write_tiny_lora(tmp_path / "l.gguf", path, names=[tensor], architecture=name)
     told = f"it adapts several matrices in one tensor ({tensor})"
     assert told in (obstacle(path, [str(lora)]) or "")
 

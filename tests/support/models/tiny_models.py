@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tests.support.models.layers.tiny_latent import TinyLatent
 from tests.support.models.tiny_biased_models import BIASED
+from tests.support.models.tiny_gemma_models import E4B, GEMMAS
 from tests.support.models.tiny_hybrid_models import HYBRIDS
 from tests.support.models.tiny_sigmoid_models import BY_SIGMOID
 from tests.support.models.tiny_uncommon_models import UNCOMMON
@@ -90,36 +91,6 @@ _LLAMA4 = Tiny("llama4", layers=4, experts=8, shared_hidden=32).with_settings(
     expert_count=8, expert_used_count=1, expert_feed_forward_length=32, interleave_moe_layer_step=1
 )
 _EXAONE4 = Tiny("exaone4", norms=_AFTER, head_norms="each", factors=("rope_freqs",))
-_GEMMA4 = Tiny(
-    "gemma4",
-    norms=("attn_norm", "ffn_norm", *_AFTER),
-    head_size=64,
-    head_norms="each",
-    factors=("rope_freqs",),
-    is_tied=True,
-    lacks_values=True,
-    has_layer_scales=True,
-).with_settings(
-    attention__sliding_window=20,
-    attention__sliding_window_pattern=[True, True, False],
-    attention__key_length_swa=32,
-    attention__value_length_swa=32,
-    attention__head_count_kv=[2, 2, 1],
-    attention__shared_kv_layers=0,
-    embedding_length_per_layer_input=0,
-    rope__dimension_count=64,
-    rope__dimension_count_swa=32,
-    rope__freq_base=1e6,
-    rope__freq_base_swa=1e4,
-    final_logit_softcapping=8.0,
-)
-_GEMMA4_E = replace(_GEMMA4, layers=5, key_heads=1, lacks_values=False).with_settings(
-    attention__sliding_window_pattern=[True, True, False, True, False],
-    attention__head_count_kv=1,
-    attention__shared_kv_layers=2,
-    embedding_length_per_layer_input=32,
-    feed_forward_length=[HIDDEN, HIDDEN, HIDDEN, 2 * HIDDEN, 2 * HIDDEN],
-)
 _DELTA: dict[str, Value] = {
     "ssm__conv_kernel": 4,
     "ssm__group_count": 2,
@@ -373,12 +344,8 @@ MODELS: Mapping[str, Tiny] = {
     ).with_settings(
         **_MIXTURE, expert_feed_forward_length=HIDDEN, expert_shared_feed_forward_length=64
     ),
-    "gemma4": _GEMMA4,
-    "gemma4, embeddings of layers": _GEMMA4_E,
-    "gemma4 with experts": replace(_GEMMA4, experts=8, has_dense_beside=True).with_settings(
-        **_MIXTURE, expert_feed_forward_length=32
-    ),
     **WINDOWED,
+    **GEMMAS,
     **BY_SIGMOID,
     **HYBRIDS,
     **UNCOMMON,
@@ -391,6 +358,7 @@ DEEP: Mapping[str, Tiny] = {
     "deepseek2, 27 layers": replace(_DEEPSEEK2, latent=TinyLatent(query_rank=0), layers=27),
     "gemma2, 46 layers": replace(MODELS["gemma2"], layers=46),
     "gemma3, 62 layers": replace(MODELS["gemma3"], layers=62),
+    "gemma3n, 35 layers": E4B,
     "command-r, 64 layers": replace(_COMMAND_R, head_norms="own", layers=64),
     **{f"baichuan, {n} layers": replace(BIASED["baichuan"], layers=n) for n in (32, 40)},
     "exaone4, 64 layers": replace(_EXAONE4, layers=64).with_settings(

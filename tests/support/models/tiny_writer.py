@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.support.models.layers.tiny_delta import delta_net
+from tests.support.models.layers.tiny_gemma3n import is_left_as_halves, of_all_layers, of_streams
 from tests.support.models.layers.tiny_gemma4 import (
     beside_experts,
     embeddings_of_layers,
@@ -80,6 +81,8 @@ class Tiny:
     # Of names of norms, if not ".weight", and of "exp_probs_b", if not ".bias".
     ends: Mapping[str, str] = field(default_factory=dict)
     latent: TinyLatent | None = None
+    has_streams: bool = False
+    means: Mapping[str, float] = field(default_factory=dict)  # of norms' weights, if not the usual
     embedding_gain: float = 0.0  # 0: as is usual
     has_sub_norms: bool = False  # of what the last products take
     has_pictures: bool = False  # layers have matrices of their own for what pictures give
@@ -146,6 +149,8 @@ def write(
             tensor[vocab - quiet :] *= np.float32(0.1)
         is_kind = tensor.ndim > 1 and _is_matrix(name) and tensor.shape[-1] % GROUP == 0
         own = kind if is_kind else gguf.GGMLQuantizationType.F32
+        if is_kind and is_left_as_halves(name) and kind != gguf.GGMLQuantizationType.F32:
+            own = gguf.GGMLQuantizationType.F16
         writer.add_tensor(name, gguf.quantize(tensor, own), raw_dtype=own)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -165,6 +170,7 @@ def _is_matrix(name: str) -> bool:
         "shortconv.conv",
         "lerp",
         "first",
+        "coef",
     )
     return not name.endswith(("ssm_a", "ssm_d")) and not any(part in name for part in others)
 
@@ -208,6 +214,8 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
         yield "position_embd.weight", weights.matrix(tiny.learned_positions, WIDTH, 4.0)
     pairs = tiny.count("rope.dimension_count", tiny.head_size) // 2
     yield from embeddings_of_layers(tiny.count(PER_LAYER, 0), tiny.layers, WIDTH, vocab, weights)
+    if tiny.has_streams:
+        yield from of_all_layers(WIDTH, weights)
     for i, name in enumerate(tiny.factors):
         yield f"{name}.weight", np.abs(weights.vector(2.0 - i, pairs))
     for layer in range(tiny.layers + tiny.next_layers):
@@ -224,6 +232,7 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
                 *_feed_forward(tiny, weights, layer),
                 *_of_pictures(tiny, weights),
                 *of_embeddings(tiny.count(PER_LAYER, 0), WIDTH, weights),
+                *(of_streams(WIDTH, weights) if tiny.has_streams else ()),
             )
         )
         for name, tensor in of_layer:
@@ -245,7 +254,10 @@ def _norms(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Arra
     for name in tiny.norms if tiny.has_norm_weights else ():
         if tiny.architecture == "deci" and not tiny.of_layer(counts[name], layer, 1):
             continue
-        yield f"{name}{tiny.ends.get(name, '.weight')}", weights.vector(1.0, WIDTH)
+        yield (
+            f"{name}{tiny.ends.get(name, '.weight')}",
+            weights.vector(tiny.means.get(name, 1.0), WIDTH),
+        )
         if tiny.has_norm_bias:
             yield f"{name}.bias", weights.vector(0.0, WIDTH)
 
@@ -299,7 +311,7 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
         if name not in parts and not tiny.is_fused:
             continue
         count = size if tiny.head_norms == "each" else heads * size
-        norm = weights.vector(1.2, count)
+        norm = weights.vector(tiny.means.get(f"attn_{name}_norm", 1.2), count)
         yield (
             f"attn_{name}_norm.weight",
             norm.reshape(heads, size) if tiny.head_norms == "own" else norm,

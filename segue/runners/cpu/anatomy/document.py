@@ -75,6 +75,12 @@ _TAIL = """
   (Lite); in Kimi Linear nothing of them turns. Models with an indexer, which attend to some tokens only (DeepSeek 3.2,
   GLM 5), run on llama.cpp. Adapters of those two are refused; of the other matrices they are computed, while llama.cpp
   passes over those of queries and keys, and over most of Kimi Linear's.
+- Gemma 3n (`gemma3n`: E2B, E4B and sizes between them, whose layers may have feed-forwards of several widths): its
+  four residuals (AltUp), the small product beside attention (LAuReL) and the layers in which few columns act are as
+  llama.cpp has them, which reads none of the file's numbers of these: a file that says otherwise goes there. A token
+  whose embedding is all zeros, as those of pictures are, gives numbers here; there it gives none. With adapters of
+  AltUp's matrices a model goes to llama.cpp. Files that Ollama converted, with two sizes of the vocabulary, are
+  computed by neither. No real file was at hand.
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, other layers without
   attention, heads that are not a multiple of 16 wide, rows that are not one of 32, other keys and values of different
   widths, attention that is not causal, other betas of YaRN, Llama 4 without chunks, Nemotron's experts on latent rows.
@@ -191,7 +197,9 @@ def _row(name: str, family: Family) -> tuple[str, ...]:
         "learned" if family.turns == "none" else _positions(family),
         _attention(family),
         _feed_forward(family),
-        _RESIDUALS.get(family.residuals, family.residuals) + _residual_scale(family),
+        "four side by side (AltUp)"
+        if family.has_streams
+        else _RESIDUALS.get(family.residuals, family.residuals) + _residual_scale(family),
         _head(family),
     )
 
@@ -234,10 +242,12 @@ def _attention(family: Family) -> str:
         else []
     )
     parts += ["other queries grow with every chunk"] if family.temperature else []
-    parts += (
-        ["values normed; keys are values where a layer has none"] if family.norms_values else []
-    )
-    if "attention.shared_kv_layers" in family.settings:
+    parts += ["values normed"] if family.norms_values else []
+    is_lacking = family.norms_values and not family.has_streams
+    parts += ["keys are values where a layer has none"] if is_lacking else []
+    if family.has_streams:
+        parts += ["layers after the 20th share keys and values of two before", "LAuReL beside it"]
+    elif "attention.shared_kv_layers" in family.settings:
         parts.append("the last layers may share keys and values of two before them")
     parts += [_windows(family)] if family.window is not None else []
     if CLAMP in family.settings:
@@ -281,6 +291,7 @@ def _feed_forward(family: Family) -> str:
     gated = "gated " if family.is_gated else ""
     dense = f"{gated}{family.activation}"
     dense += "; takes the row before too" if family.is_feed_forward_shifted else ""
+    dense += "; few columns act in the first 10 layers" if family.has_streams else ""
     dense += "; gated afterwards" if family.is_output_gated else ""
     experts = f"experts, {_ROUTINGS[family.routing]}{_expert_parts(family)}"
     choices = {"none": dense, "some": f"{dense}; or {experts}", "all": f"{dense}; {experts}"}

@@ -97,6 +97,8 @@ class Family:
     # Values are normed, without weights; a layer that has none takes its keys for them.
     norms_values: bool = False
     residuals: Residuals = "sequential"
+    # Four residuals side by side, a small product beside attention, few columns that act in the first layers.
+    has_streams: bool = False
     # "bounded silu": what is gated, and what silu takes, has a limit, if the file gives one; "limited silu": what silu
     # gives, not what it takes.
     activation: Activation = "silu"

@@ -7,6 +7,7 @@ from segue.runners.cpu.anatomy.family import Family
 from segue.runners.cpu.anatomy.latent import Latent, latent_of, together
 from segue.runners.cpu.anatomy.limits import LIMITS, limits_of
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence, interval, recurrence_of
+from segue.runners.cpu.anatomy.streams import LAUREL_RANK, first_without_keys
 
 ROTATED = "attention.rope_pattern"  # which layers have RoPE
 BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
@@ -32,6 +33,7 @@ class Layer:
     is_linear: bool = False  # it has one matrix instead of attention
     limit: float = 0.0  # of the feed-forward, and of a shared expert: see family.py; 0: none
     expert_limit: float = 0.0  # the same of other experts
+    laurel: int = 0  # floats per row of a small product beside attention; 0: none
 
     @property
     def has_keys(self) -> bool:
@@ -73,7 +75,7 @@ class Layer:
         """Floats per row in all that products give to attention."""
         if self.latent is not None:
             return self.latent.outputs(self.heads)
-        return self.projected + (0 if self.is_gate_joined else self.gate)
+        return self.projected + (0 if self.is_gate_joined else self.gate) + self.laurel
 
     @property
     def taken(self) -> int:
@@ -84,11 +86,11 @@ class Layer:
 def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     """The layers that are computed, of a model whose measures are sound (settings.py)."""
     count = header.count("block_count") - header.count("nextn_predict_layers")
-    windows = _windows(header, family, count)
+    windows = windows_of(header, family, count)
     rotated = _rotated(header, family, windows)
     heads, key_heads = heads_of(header)
     hidden = hidden_sizes(header, family)
-    keys_of = _keys_of(header, windows)
+    keys_of = _keys_of(windows, first_without_keys(header, family, count))
     expert_limits, limits = (limits_of(header, key) for key in LIMITS)
     names = {tensor.name for tensor in header.tensors}
     attends, recurs = mixers(header, family, key_heads, hidden)
@@ -102,8 +104,11 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             window=windows[i],
             pairs=pairs_of(header, family, windows[i] != 0) if rotated[i] else 0,
             keys_of=keys_of[i],
-            has_values=not family.norms_values or f"blk.{i}.attn_v.weight" in names,
+            has_values=family.has_streams
+            or not family.norms_values
+            or f"blk.{i}.attn_v.weight" in names,
             gate=_gate(family, heads[i], head_size(header, windows[i] != 0)),
+            laurel=LAUREL_RANK if family.has_streams else 0,
             is_gate_joined=family.attention_gate == "joined",
             attends=attends[i],
             recurrence=recurrence_of(header, family, i) if recurs[i] else None,
@@ -184,7 +189,7 @@ def rotated_dimensions(header: GgufHeader, family: Family, is_windowed: bool = F
     return count // 2 if family.turns_half else count
 
 
-def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]:
+def windows_of(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]:
     if family.window is None or family.window.layers not in (0, layers):
         return (0,) * layers
     key = "attention.sliding_window"
@@ -201,11 +206,10 @@ def _windows(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]
     return tuple(size if windowed else 0 for windowed in has)
 
 
-def _keys_of(header: GgufHeader, windows: tuple[int, ...]) -> list[int]:
-    """-1 for layers with keys. The last ones may have none: they take those of the two layers before them, which have a
-    window and see all tokens.
+def _keys_of(windows: tuple[int, ...], first: int) -> list[int]:
+    """-1 for layers with keys. From `first` on they have none: they take those of the two layers before it, of which
+    one has a window and one sees all tokens.
     """
-    first = len(windows) - header.count("attention.shared_kv_layers")
     of = [first - (2 if window else 1) for window in windows]
     return [-1] * first + of[first:]
 

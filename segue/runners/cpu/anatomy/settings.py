@@ -16,10 +16,12 @@ from segue.runners.cpu.anatomy.layers import (
     mixers,
     pairs_of,
     rotated_dimensions,
+    windows_of,
 )
 from segue.runners.cpu.anatomy.scaling import PLAIN_BASE, SCALED, latent_scale
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, WITHOUT_KEYS, wrong_recurrence
 from segue.runners.cpu.anatomy.states.rwkv import wrong_rwkv
+from segue.runners.cpu.anatomy.streams import first_without_keys
 from segue.runners.cpu.anatomy.tensor_types import wrong_type
 
 _MOST = 2**32  # GGUF's counts have 32 bits
@@ -279,11 +281,13 @@ def _wrong_sharing(header: GgufHeader) -> str | None:
     family, key = FAMILIES[header.architecture], "attention.shared_kv_layers"
     if key not in family.settings:
         return None
-    layers, shared = header.count("block_count"), header.count(key)
-    first = layers - shared
-    if first < 2:
-        return f"{shared} of {layers} layers have no keys"
+    layers = header.count("block_count")
+    first = first_without_keys(header, family, layers)
+    if first < min(2, layers):
+        return f"{layers - first} of {layers} layers have no keys"
     kinds = [bool(each) for each in header.listed("attention.sliding_window_pattern")]
+    if family.window is not None and not family.window.is_listed:
+        kinds = [bool(each) for each in windows_of(header, family, layers)]
     keys = heads_of(header)[1]
     if not len(kinds) == len(keys) == layers:
         return None  # not given of each layer

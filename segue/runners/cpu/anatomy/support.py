@@ -33,6 +33,7 @@ from segue.runners.cpu.anatomy.states.recurrence import (
     Recurrence,
     recurrence_of,
 )
+from segue.runners.cpu.anatomy.streams import SPARSITY, wrong_streams
 from segue.runners.cpu.anatomy.tensor_scales import scale_shapes
 from segue.runners.cpu.anatomy.tensor_types import MATRIX_TYPES
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
@@ -101,7 +102,7 @@ def _wrong_settings(header: GgufHeader) -> str | None:
         if not header.count(key):
             return f"{prefix}{key} is not one number"
     lists = {key.removeprefix(prefix) for key in header.array_lengths if key.startswith(prefix)}
-    if lists := lists - {PATTERN, SECTIONS, ROTATED, *LIMITS, *BY_LAYER}:
+    if lists := lists - {PATTERN, SECTIONS, ROTATED, SPARSITY, *LIMITS, *BY_LAYER}:
         return f"{prefix}{min(lists)} is not one number"
     if family.experts == "all" and not header.count("expert_count"):
         return f"{prefix}expert_count is not one number"
@@ -145,6 +146,7 @@ def _wrong_values(header: GgufHeader) -> str | None:
         _wrong_turns(header)
         or _wrong_lists(header)
         or wrong_limits(header)
+        or wrong_streams(header, FAMILIES[header.architecture])
         or _wrong_routing(header)
     )
 

@@ -20,6 +20,7 @@ from segue.runners.cpu.anatomy.states.rwkv import (
     time_mix_shapes,
 )
 from segue.runners.cpu.anatomy.states.shapes import KDA_PARTS, RECURRENT, mamba_extras
+from segue.runners.cpu.anatomy.streams import layer_shapes, whole_shapes
 
 # Norms with a feed-forward beside experts: before the experts, after the feed-forward, after the experts.
 DENSE_NORMS = ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2")
@@ -41,6 +42,10 @@ _OF_VECTORS = (
     "norm_2.weight",
     "sinks.weight",
     "inp_shexp.weight",
+    "altup_router.weight",
+    "altup_predict_coef.weight",
+    "altup_correct_coef.weight",
+    "altup_correct_scale.weight",
     "output_scale.weight",
     "ssm_a",
     "ssm_d",
@@ -69,6 +74,8 @@ def shapes(anatomy: Anatomy) -> Shapes:
         whole["output.bias"] = (anatomy.vocab_size,)
     if family.needs_factors:
         whole |= _factors(anatomy, "rope_freqs")
+    if family.has_streams:
+        whole |= whole_shapes(width)
     if columns := anatomy.layer_columns:
         whole["per_layer_token_embd.weight"] = (columns * anatomy.layers, anatomy.vocab_size)
         whole["per_layer_model_proj.weight"] = (width, columns * anatomy.layers)
@@ -207,6 +214,8 @@ def _feed_forward(anatomy: Anatomy, layer: Layer, has_experts: bool) -> Shapes:
     if family.layers_are == "a mixer" or (family.layers_are != "whole" and not hidden):
         return {}
     own = {} if anatomy.shares_norm else _norm(anatomy, family.norms[1])
+    if family.has_streams:
+        own |= layer_shapes(width)
     if columns := anatomy.layer_columns:
         own |= {"inp_gate.weight": (width, columns), "proj.weight": (columns, width)}
         own["post_norm.weight"] = (width,)

@@ -138,6 +138,8 @@ LATENT_KEYS, LATENT_QUERIES, LATENT_PRODUCTS, LATENT_ATTEND = range(24, 28)
 ADAPT, DRAW = 32, 33
 NOTHING = 34  # a phase that is left out
 CLAMP = 35
+FIRST_APART = 40  # from here on: phases that are compiled apart, see apart/
+SPREAD, PREDICT, CORRECT, PART_STREAMS, MERGE_STREAMS, SPARSE = range(FIRST_APART, 46)
 
 # Where the norm's rows come from.
 FROM_EMBEDDING, FROM_SUM, FROM_WANTED = range(3)

@@ -207,7 +207,7 @@ def copy(b: Builder, x: Value, out: Value, count: Value) -> None:
 
 
 @define(FLOAT, INT, INT)
-def _sum(b: Builder, x: Value, count: Value) -> Value:
+def row_sum(b: Builder, x: Value, count: Value) -> Value:
     total = cell(b, floats(0.0))
     with loop(b, vectors(b, count)) as each:
         b.store(b.fadd(b.load(total), load(b, at(b, x, each.index, 64))), total)
@@ -231,7 +231,7 @@ def norm(kind: Any, x: Any, w: Any, bias: Any, epsilon: Any, out: Any, count: An
         return
     source = x
     if kind == on.LAYER_NORM:
-        _shift(_sum(x, count) / np.float32(count), x, out, count)
+        _shift(row_sum(x, count) / np.float32(count), x, out, count)
         source = out
     mean = dot(source, source, count) / np.float32(count)
     factor = np.float32(1) / np.float32(math.sqrt(mean + epsilon))

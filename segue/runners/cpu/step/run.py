@@ -10,6 +10,7 @@ from segue.runners.cpu.draws.phase import draw_phase
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapters import adapt_phase
+from segue.runners.cpu.step.apart.phase import apart_phase
 from segue.runners.cpu.step.atomics import (
     SLEEPS_HERE,
     SPINS,
@@ -128,6 +129,8 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
         gate_rows_phase(board, row, counter)
     elif kind >= on.LATENT_KEYS and kind <= on.LATENT_ATTEND:
         latent_phase(board, row, counter, tid, kind)
+    elif kind >= on.FIRST_APART:
+        apart_phase(board, row, counter, tid)
     elif kind == on.DRAW:
         draw_phase(board, row, counter, tid)
     else:

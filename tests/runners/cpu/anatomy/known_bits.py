@@ -148,6 +148,7 @@ BITS: dict[str, str] = {
     "olmo, clamped": "b2fdacbfb50c3a2a84843c295e1211afc1cabcc02619bf4cd0524c5be6f2c2fb",
     "step35": "f3f48c4b3643c2aa840944887027649eafee0fcdbd941b7f1903199e9855f9e6",
     "step35, factors, drafts": "5e69e0e0c1a1d2fc2ffc8ac2e35f7022ae0fdf5cac5a97b10e4c62e8a3e0358e",
+    "gemma3n": "4e721c6d61163a6ab83238399b10c5c8608e48abe75284d8d62b641040785875",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -298,4 +299,5 @@ BITS_OF_Q8: dict[str, str] = {
     "olmo, clamped": "98bb2af8848b942a6db018b4c54a639c57a618478a0f2f726492b11495b13283",
     "step35": "6f7d0ccd3a1c1a6236918dce964400c43ccff6deee067f78c1a59888c11f4661",
     "step35, factors, drafts": "da9e88a7372cf0e48bbcff29d8b460c7e665fb7106531d7650916b2998cec978",
+    "gemma3n": "87d8869d0ae24b218caf065dc771334f9ffa8e274cd98724f4a3a45c969d5a82",
 }

@@ -88,7 +88,7 @@ def tiny(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Path, CpuRunner]]:
     path = write(tmp_path_factory.mktemp("tiny") / "x.gguf", MODELS[request.param])
-    runner = load(path, threads=1)
+    runner = load(path, threads=1, kv_bytes=1 << 20)
     yield request.param, path, runner
     runner.close()
 
@@ -191,6 +191,7 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
         "smallthinker",
         "gemma4, embeddings of layers",
         "gemma4 with experts",
+        "gemma3n",
         "qwen35",
         "qwen3next",
         "lfm2",
@@ -225,6 +226,7 @@ def test_bits_do_not_depend_on_threads_and_flavours(tmp_path: Path, name: str) -
         "gpt2",
         "smallthinker",
         "gemma4 with experts",
+        "gemma3n",
         "qwen35",
         "qwen3next",
         "lfm2",
@@ -249,7 +251,9 @@ def test_quantised_weights_agree_with_llama_cpp(tmp_path: Path, name: str) -> No
     runner.close()
 
 
-@pytest.mark.parametrize("name", ["gemma2", "gpt-oss", "gemma4", "gemma4, embeddings of layers"])
+@pytest.mark.parametrize(
+    "name", ["gemma2", "gpt-oss", "gemma3n", "gemma4", "gemma4, embeddings of layers"]
+)
 def test_windows_reach_over_segments_of_attention(tmp_path: Path, name: str) -> None:
     tiny = MODELS[name].with_settings(context_length=1024, attention__sliding_window=300)
     path = write(tmp_path / "x.gguf", tiny)

@@ -12,6 +12,7 @@ from segue.runners.cpu.anatomy.families.dense import DENSE
 from segue.runners.cpu.anatomy.families.hybrids import HYBRIDS
 from segue.runners.cpu.anatomy.families.latents import LATENTS
 from segue.runners.cpu.anatomy.families.mixtures import MIXTURES
+from segue.runners.cpu.anatomy.families.streams import STREAMS
 from segue.runners.cpu.anatomy.families.uncommon import UNCOMMON
 from segue.runners.cpu.anatomy.families.windowed import WINDOWED
 from segue.runners.cpu.anatomy.family import Family
@@ -22,6 +23,7 @@ FAMILIES: Mapping[str, Family] = {
     **MIXTURES,
     **BY_SIGMOID,
     **WINDOWED,
+    **STREAMS,
     **LATENTS,
     **HYBRIDS,
     **UNCOMMON,

@@ -7,7 +7,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
 from segue.runners.cpu.step.program.norms import sub_norm
 from segue.runners.cpu.step.program.places import Places
-from segue.runners.cpu.step.program.words import NORMS, Row, float_word, product
+from segue.runners.cpu.step.program.words import NORMS, Row, float_word, product, products
 from segue.runners.cpu.weights import Weights
 
 _OWN = ("own", "own or none")  # norms of heads: each has weights of its own
@@ -16,6 +16,9 @@ _OWN = ("own", "own or none")  # norms of heads: each has weights of its own
 def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
     yield _projection(weights, places, layer, name)
+    if layer.laurel:
+        start = places.projected + 4 * (layer.outputs - layer.laurel)
+        yield [on.NARROW, start, 4 * layer.outputs, layer.laurel, on.HIDDEN_FLOATS]
     if anatomy.clamp:
         bound = float_word(anatomy.clamp)
         yield [on.CLAMP, places.projected, 4 * layer.outputs, layer.projected, bound]
@@ -35,8 +38,11 @@ def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
         yield sub_norm(weights, own, places.heads, layer.queries, on.HEADS_FLOATS)
     elif layer.shared * layer.head_size % 32:
         yield [on.QUANTISE, layer.queries]
-    output = weights.matrix(f"{name}attn_output.weight")
-    yield product(places.attended, anatomy.width, on.HEADS_FLOATS, [(output, 0)])
+    outputs = [(weights.matrix(f"{name}attn_output.weight"), 0, on.HEADS_FLOATS)]
+    if layer.laurel:  # rows of both have the same length
+        beside = places.streams.laurel - places.attended
+        outputs += [(weights.matrix(f"{name}laurel_r.weight"), beside, on.HIDDEN_FLOATS)]
+    yield products(places.attended, anatomy.width, outputs)
 
 
 def _gate(weights: Weights, places: Places, layer: Layer) -> Row:
@@ -51,7 +57,9 @@ def _gate(weights: Weights, places: Places, layer: Layer) -> Row:
 
 
 def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Row:
-    """The product for queries, keys and values; their outputs are next to each other, and that of a gate after them."""
+    """The product for queries, keys and values; their outputs are next to each other, and those of a gate and of LAuReL
+    after them.
+    """
     # Keys that are values too are computed twice: a norm of its own changes each in place.
     parts = ("q", "k", "v" if layer.has_values else "k") if layer.has_keys else ("q",)
     starts = (0, layer.asked, layer.asked + layer.keys)
@@ -60,6 +68,9 @@ def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Ro
     own = [*zip(parts, starts, strict=False)]
     own += [("gate", layer.projected)] if layer.gate and not layer.is_gate_joined else []
     matrices = [(weights.matrix(f"{name}attn_{part}.weight"), 4 * start) for part, start in own]
+    if layer.laurel:
+        start = layer.outputs - layer.laurel
+        matrices += [(weights.matrix(f"{name}laurel_l.weight"), 4 * start)]
     return product(places.projected, layer.outputs, on.INPUT_FLOATS, matrices)
 
 

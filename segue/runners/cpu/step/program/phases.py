@@ -19,6 +19,7 @@ from segue.runners.cpu.step.program.norms import Summand, norm, sub_norm, summan
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.program.recurrent import recurrent
 from segue.runners.cpu.step.program.rwkv import channel_mix
+from segue.runners.cpu.step.program.streams import streams
 from segue.runners.cpu.step.program.words import Row, float_word, product
 from segue.runners.cpu.weights import Weights
 
@@ -58,6 +59,13 @@ def _before(row: Row, before: Before) -> Iterator[Row]:
 
 
 def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row]:
+    layers = streams if weights.anatomy.family.has_streams else _layers
+    yield from layers(weights, places, tile_outputs)
+    yield from _logits(weights, places)
+
+
+def _layers(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row]:
+    """From embeddings to the input of the head."""
     anatomy = weights.anatomy
     summands: list[Summand] = []
     source, scale = on.FROM_EMBEDDING, 0
@@ -95,6 +103,10 @@ def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
         if anatomy.halved_every and (layer + 1) % anatomy.halved_every == 0:
             scale = weights.number(0.5)
     yield norm(weights, "", "output_norm", on.FROM_WANTED, summands, sum_scale=scale)
+
+
+def _logits(weights: Weights, places: Places) -> Iterator[Row]:
+    anatomy = weights.anatomy
     logits = [places.logits, places.logits_row]
     yield product(logits[0], logits[1], on.INPUT_FLOATS, [(weights.head, 0)], on.WANTED)
     bias = weights.vector("output.bias")

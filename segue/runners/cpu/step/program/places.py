@@ -1,5 +1,6 @@
 """The memory that instructions name, besides weights."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from segue.runners.cpu.anatomy.layers import Layer
@@ -22,6 +23,15 @@ class Mixture:
 
 
 @dataclass(frozen=True)
+class Streams:
+    """Addresses of what Gemma 3n has besides; see step/apart/."""
+
+    all: int
+    laurel: int  # output of the small product beside attention
+    both: int  # gates and ups
+
+
+@dataclass(frozen=True)
 class Places:
     """Addresses that the instructions name, besides those of weights."""
 
@@ -36,6 +46,8 @@ class Places:
     block_bytes: int  # from one block to the next
     turns: tuple[int, ...]  # cosines and sines, then those of layers with a window; temperatures
     mixture: Mixture
+    streams: Streams
+    apart: Mapping[int, int]  # code of phases that are compiled apart, by their numbers
     layer_inputs: int  # embeddings of all layers, [rows][layers][columns]
     layer_gate: int  # what gates those of a layer
     convolved: int  # output of a convolution
