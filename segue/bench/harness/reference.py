@@ -4,11 +4,11 @@ import math
 from pathlib import Path
 
 import numpy as np
-from gguf import GGMLQuantizationType, dequantize
 from numpy.typing import NDArray
 
 from segue.models import gguf
 from segue.models.gguf import GgufHeader
+from segue.models.gguf.floats import as_floats
 from segue.runners.cpu.anatomy.measures import anatomy_of
 from segue.runners.cpu.anatomy.positions import rotations
 
@@ -103,5 +103,5 @@ class Reference:
         tensor = self._tensors[name]
         data = self._sources[tensor.file][tensor.offset : tensor.offset + tensor.num_bytes]
         rows = data.reshape(math.prod(tensor.shape[1:]), -1)
-        values: Array = dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[tensor.type])
+        values = as_floats(tensor.type, np.ascontiguousarray(rows))
         return values.reshape(tensor.shape[::-1])

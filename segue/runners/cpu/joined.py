@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.models.gguf import Tensor
+from segue.models.gguf.floats import as_floats
 from segue.runners.cpu.anatomy.latent import JOINED, Latent
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
@@ -58,12 +59,9 @@ def turned_keys(
     """The matrices of keys as floats, one after the other, turned."""
     made: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)]
     for tensor, layer, latent in joined(tensors, anatomy):
-        from gguf import GGMLQuantizationType, dequantize  # a tenth of a second: for such files
-
         checked(tensor, files[tensor.file].size)
         raw = files[tensor.file][tensor.offset : tensor.offset + tensor.num_bytes]
-        kind = GGMLQuantizationType[tensor.type]
-        whole = dequantize(raw.reshape(tensor.shape[1], -1), kind).astype(np.float32)
+        whole = as_floats(tensor.type, raw.reshape(tensor.shape[1], -1)).astype(np.float32)
         keys = whole.reshape(layer.heads, -1, latent.rank)[:, : latent.plain]
         made.append(np.ascontiguousarray(keys.transpose(0, 2, 1)).reshape(-1).view(np.uint8))
     return np.concatenate(made)

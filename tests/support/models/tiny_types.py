@@ -13,6 +13,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from segue.models.gguf.types import TENSOR_TYPES
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
 
 WIDTH, HEADS, KEY_HEADS, LAYERS = 256, 4, 2, 2  # blocks of K types have 256 columns
@@ -47,6 +48,7 @@ class Blocks:
     is_quartered: bool = (
         False  # the scale is in the high halves of four bytes, each followed by another
     )
+    has_signs: bool = False  # half of the scales are negative, or the mean would not be about 0
 
 
 RANDOM = {
@@ -64,7 +66,10 @@ RANDOM = {
     "IQ2_S": Blocks(0, 56.0),
     "IQ3_XXS": Blocks(0, 143.0),
     "IQ3_S": Blocks(0, 141.0),
+    "Q1_0": Blocks(0, 1.0),
+    "Q2_0": Blocks(0, 1.2, has_signs=True),
 }
+NUMBERS = {kind.name: number for number, kind in TENSOR_TYPES.items()}
 FLOATS = 2.9  # spread of NVFP4's numbers, whose scales are floats of 8 bits
 
 
@@ -88,11 +93,10 @@ def write_types(
     for name, rows, columns, gain in _matrices():
         kind, count = next(turns), experts if ".ffn_" in name else 0
         made = _tensor(weights, kind, max(1, count) * rows, columns, gain)
-        writer.add_tensor(
-            f"{name}{'_exps' * bool(count)}.weight",
-            made.reshape(count, rows, -1) if count else made,
-            raw_dtype=gguf.GGMLQuantizationType[kind],
-        )
+        shape = (count, rows, columns) if count else (rows, columns)
+        # As int8, of which the gguf package takes what it is told: it does not know all types.
+        full = f"{name}{'_exps' * bool(count)}.weight"
+        writer.add_tensor(full, made.view(np.int8), shape, NUMBERS[kind])  # type: ignore[arg-type]
         if is_scaled and name != "token_embd":
             stem = f"{name}{'_exps' * bool(count)}"
             writer.add_tensor(f"{stem}.scale", weights.vector(1.2, max(1, count)))
@@ -122,7 +126,7 @@ def _tensor(weights: Weights, kind: str, rows: int, columns: int, gain: float) -
     values = weights.matrix(rows, columns, gain)
     if kind not in (*RANDOM, "NVFP4"):
         return gguf.quantize(values, gguf.GGMLQuantizationType[kind])
-    size, num_bytes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
+    _, size, num_bytes = TENSOR_TYPES[NUMBERS[kind]]
     bits = weights.matrix(rows * columns // size, num_bytes).view(np.uint32) >> np.uint32(8)
     blocks = bits.astype(np.uint8)
     if kind == "NVFP4":
@@ -131,6 +135,8 @@ def _tensor(weights: Weights, kind: str, rows: int, columns: int, gain: float) -
         return blocks.reshape(rows, -1)
     form = RANDOM[kind]
     scales = gain / math.sqrt(columns) / form.spread * (0.75 + blocks[:, :1] / 512)
+    if form.has_signs:
+        scales = np.where(blocks[:, :1] & 1, scales, -scales)
     if form.is_quartered:
         _put_quarters(blocks, form.scale_at, scales)
     else:

@@ -10,20 +10,18 @@ from segue.runners.cpu.products import grids
 from segue.runners.cpu.products.layout import MARKS_AT, STEP, Bits, Format, Grid, Small
 
 _ALL = 0x01010101  # times a byte: that byte four times
-_SPREAD = 0x00204081  # times four bits: each in a byte of its own, with other bits beside it
 
 
 def step_codes(b: Builder, form: Format, source: Value, step: int) -> Value:
     """The codes of four columns, one per byte."""
     if form.grid is not None:
         return _of_grid(b, form, form.grid, source, step)
-    byte, shift = form.low[step]
-    word = load(b, ahead(b, source, byte), i32, 1)
     if form.is_ternary:
-        return _digits(b, word, shift)
-    code = masked(b, word, shift, form.planes[0])
+        byte, digit = form.low[step]
+        return _digits(b, load(b, ahead(b, source, byte), i32, 1), digit)
     if not form.high:
-        return code
+        return _plane(b, source, form.low[step], form.planes[0], form.is_spread)
+    code = _plane(b, source, form.low[step], form.planes[0], False)
     return b.or_(code, _above(b, _high(b, form, source, step), form.planes[0]))
 
 
@@ -35,17 +33,25 @@ def masked(b: Builder, word: Value, shift: int, bits: int) -> Value:
 
 
 def _high(b: Builder, form: Format, source: Value, step: int) -> Value:
-    byte, shift = form.high[step]
-    if not form.is_spread:
-        return masked(b, load(b, ahead(b, source, byte), i32, 1), shift, form.planes[1])
-    four = b.zext(load(b, ahead(b, source, byte), i8, 1), i32)
-    return _spread(b, b.lshr(four, ir.Constant(i32, shift)))
+    bits = 1 if form.is_spread else form.planes[1]
+    return _plane(b, source, form.high[step], bits, form.is_spread)
 
 
-def _spread(b: Builder, bits: Value) -> Value:
-    """The lowest four bits, side by side: each to its own byte."""
-    four = b.and_(bits, ir.Constant(i32, 15))
-    return masked(b, b.mul(four, ir.Constant(i32, _SPREAD)), 0, 1)
+def _plane(b: Builder, source: Value, place: Bits, bits: int, is_spread: bool) -> Value:
+    """The bits of one plane, those of each column in a byte of their own."""
+    byte, shift = place
+    if not is_spread:
+        return masked(b, load(b, ahead(b, source, byte), i32, 1), shift, bits)
+    own = b.zext(load(b, ahead(b, source, byte), i8, 1), i32)
+    return _spread(b, b.lshr(own, ir.Constant(i32, shift)), bits)
+
+
+def _spread(b: Builder, word: Value, bits: int) -> Value:
+    """The lowest four times `bits` bits of a byte, side by side: those of each column to their own byte."""
+    found = word
+    for column in range(1, STEP):
+        found = b.or_(found, b.shl(word, ir.Constant(i32, column * (8 - bits))))
+    return masked(b, found, 0, bits)
 
 
 def _above(b: Builder, part: Value, bits: int) -> Value:
@@ -82,7 +88,7 @@ def _signs(b: Builder, seven: Small, source: Value, step: int) -> Value:
         is_odd = b.and_(call(b, "llvm.ctpop.i8", i8, known), ir.Constant(i8, 1))
         last = b.shl(is_odd, ir.Constant(i8, 3))
         known = b.or_(b.lshr(known, ir.Constant(i8, 4)), last)
-    return _spread(b, b.zext(known, i32))
+    return _spread(b, b.zext(known, i32), 1)
 
 
 def _table(module: Any, name: str) -> Any:

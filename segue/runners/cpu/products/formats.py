@@ -44,9 +44,9 @@ def _k_single(start: int) -> tuple[Bits, ...]:
     return tuple(bits for shift in range(8) for bits in _run(start, 8, shift))
 
 
-def _scattered(start: int) -> tuple[Bits, ...]:
-    """32 bits in column order."""
-    return tuple((start + step // 2, 4 * (step % 2)) for step in range(8))
+def _scattered(start: int, steps: int = 8) -> tuple[Bits, ...]:
+    """Bits in column order."""
+    return tuple((start + step // 2, 4 * (step % 2)) for step in range(steps))
 
 
 def _digits() -> tuple[Bits, ...]:
@@ -120,6 +120,8 @@ FORMATS: Mapping[str, Format] = {
             "IQ4_XS", 256, 136, (4,), tuple(b for j in range(8) for b in _nibbles(8 + 16 * j)),
             codebook=IQ4, scales=_IQ4_XS_SCALES, scale_zero=32,
         ),
+        Format("Q1_0", 128, 18, (1,), _scattered(2, 32), is_spread=True, doubling=1, zero=1),
+        Format("Q2_0", 64, 18, (2,), tuple((2 + step, 0) for step in range(16)), is_spread=True, zero=1),
         Format("TQ1_0", 256, 54, (2,), _digits(), is_ternary=True, zero=1, scale_at=52),
         Format("TQ2_0", 256, 66, (2,), _k_pairs(0), zero=1, scale_at=64),
         Format(

@@ -2,7 +2,7 @@
 
 A weight is an integer code times the scale of its group of 32 columns (or of each 16), sometimes plus a minimum.
 Codes are packed as planes of 8, 4, 2 or 1 bits. Four columns are one step. In the file they are four adjacent bytes,
-read with one shift, or four adjacent bits (`is_spread`), or a row of a table (`Grid`).
+read with one shift, or bits of one byte side by side (`is_spread`), or a row of a table (`Grid`).
 """
 
 from dataclasses import dataclass
@@ -55,9 +55,10 @@ class Format:
     planes: tuple[int, ...]  # bits per plane, the low bits first
     low: tuple[Bits, ...] = ()  # for each step of the block
     high: tuple[Bits, ...] = ()
-    is_spread: bool = False  # a step's high bits are four adjacent bits
+    is_spread: bool = False  # a step's highest bits are in one byte, column after column
     is_ternary: bool = False  # bytes are fractions of 256: `low` says which digit in base 3
     grid: Grid | None = None  # instead of `low`
+    doubling: int = 0  # how often codes are doubled as they are expanded
     zero: int = 0  # the code that means 0
     codebook: tuple[int, ...] = ()  # the number that each code stands for; (): the code itself
     scale_at: int | None = 0  # None: there is no scale but the small ones, and one for the matrix
@@ -99,7 +100,7 @@ class Format:
         """The greatest magnitude of a code."""
         if self.codebook:
             return max(map(abs, self.codebook))
-        return 128 if self.is_signed else (1 << sum(self.planes)) - 1
+        return 128 if self.is_signed else (1 << sum(self.planes)) - 1 << self.doubling
 
     # --- as packed: for each block its scales, then its groups ---
 

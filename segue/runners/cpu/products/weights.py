@@ -4,7 +4,8 @@ A tile's group has, for all its outputs: planes, then small scales and minima of
 columns of a step are four bytes per lane. Bytes hold two steps of 4 bits, four of 2 bits or eight of 1 bit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -35,12 +36,18 @@ class Reader:
         """The codes of some of the tile's registers."""
         return Codes(
             lambda step: [self._vector(b, group, step, v) for v in some],
-            self.form.top,
-            self.form.is_signed,
-            self.form.zero,
-            len(some),
-            is_paired(self.kind.flavour, self.form),
+            top=self.form.top,
+            is_signed=self.form.is_signed,
+            zero=self.form.zero,
+            vectors=len(some),
+            is_paired=is_paired(self.kind.flavour, self.form),
+            half=partial(self._half, b, group, some) if self.form.doubling else None,
         )
+
+    def _half(self, b: Builder, group: Value, some: range, step: int) -> list[Value]:
+        """Half of the codes of four columns."""
+        once = replace(self, form=replace(self.form, doubling=self.form.doubling - 1))
+        return [once._vector(b, group, step, v) for v in some]
 
     # --- codes ---
 
@@ -49,7 +56,7 @@ class Reader:
         return [self._vector(b, group, step, v) for v in range(self.kind.flavour.vectors)]
 
     def _vector(self, b: Builder, group: Value, step: int, v: int) -> Value:
-        code, below, offset = None, 0, 0
+        code, below, offset = None, self.form.doubling, 0
         for bits in self.form.planes:
             each = 8 // bits  # steps per chunk
             chunk = offset + step // each * self.width * STEP + v * self.kind.bytes.count

@@ -9,6 +9,7 @@ from segue.engine.seam import Mix
 from segue.models import adapter_files
 from segue.models.adapter_files import Pair
 from segue.models.gguf import GgufHeader, Tensor
+from segue.models.gguf.floats import as_floats
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.products.matrix import check_sound
 from segue.runners.cpu.step import board as on
@@ -106,10 +107,7 @@ class Mixes:
 
 def _floats(tensor: Tensor, data: NDArray[np.uint8]) -> NDArray[np.float32]:
     """A copy: the file may be written anew while the model is served."""
-    from gguf import GGMLQuantizationType, dequantize  # a tenth of a second: only with adapters
-
     raw = data[tensor.offset : tensor.offset + tensor.num_bytes]
-    kind = GGMLQuantizationType[tensor.type]
-    rows = dequantize(raw.reshape(tensor.shape[1], -1), kind)
+    rows = as_floats(tensor.type, raw.reshape(tensor.shape[1], -1))
     check_sound(tensor.name, int(np.count_nonzero(~np.isfinite(rows))))
     return np.array(rows, np.float32, order="C").reshape(tensor.shape[::-1])

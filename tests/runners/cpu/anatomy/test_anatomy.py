@@ -106,7 +106,7 @@ def without(name: str) -> Callable[[GgufHeader], GgufHeader]:
         (with_metadata(block_count=1), "tensors it does not know: blk.N."),
         (without("token_embd.weight"), "lacks tensors (token_embd"),
         (with_tensor("blk.0.attn_q.weight", shape=(DIM, DIM + 32)), "blk.0.attn_q.weight has the"),
-        (with_tensor("blk.1.ffn_down.weight", type="Q1_0"), "of type Q1_0"),
+        (with_tensor("blk.1.ffn_down.weight", type="Q8_1"), "of type Q8_1"),
         (with_tensor("output_norm.weight", type="Q8_0"), "of type Q8_0"),
         (with_tensor("output_norm.weight", shape=(DIM - 1,)), "has the shape (127,)"),
     ],

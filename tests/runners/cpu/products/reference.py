@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import gguf
 import numpy as np
 from numpy.typing import NDArray
 
 from segue.config import user_cache_dir
 from segue.models.gguf import Tensor
+from segue.models.gguf.floats import as_floats
 from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.products.called import (
     Activations,
@@ -94,16 +94,15 @@ def put_scales(form: Format, blocks: Bytes, scales: NDArray[np.float16]) -> None
 
 
 def dequantised(tensor: Tensor, data: Bytes) -> Floats:
-    """By the gguf package, which shares nothing with the code under test."""
+    """By the gguf package, or by numpy alone: nothing that is shared with the code under test."""
     raw = data[tensor.offset :]
-    kind = gguf.GGMLQuantizationType[tensor.type]
     width = tensor.num_bytes // tensor.shape[1]
     if tensor.type == "F32":
         values: Any = raw.view(np.float32)
     elif tensor.type == "F16":
         values = raw.view(np.float16).astype(np.float32)
     else:
-        values = gguf.quants.dequantize(raw.reshape(tensor.shape[1], width), kind)
+        values = as_floats(tensor.type, raw.reshape(tensor.shape[1], width))
     whole: Floats = np.ascontiguousarray(values, np.float32).reshape(
         tensor.shape[1], tensor.shape[0]
     )
@@ -197,7 +196,8 @@ def _group(
 
 def _codes(form: Format, blocks: Bytes) -> NDArray[np.int64]:
     """Meanings of the codes, by column."""
-    if form.grid is not None or form.is_ternary or form.smalls == "float":
+    is_spread = form.is_spread and not form.high
+    if form.grid is not None or form.is_ternary or form.smalls == "float" or is_spread:
         return _codes_of_unit(form, blocks)
     columns = np.empty((*blocks.shape[:2], form.block), np.int64)
     for column in range(form.block):
@@ -218,10 +218,10 @@ def _codes(form: Format, blocks: Bytes) -> NDArray[np.int64]:
 
 
 def _codes_of_unit(form: Format, blocks: Bytes) -> NDArray[np.int64]:
-    """What the gguf package makes of blocks whose scale is 1, without their small scales."""
+    """What `dequantised` makes of blocks whose scale is 1, without their small scales."""
     unit = blocks.reshape(-1, form.block_bytes).copy()
     put_scales(form, unit, np.ones(len(unit), np.float16))
-    values = gguf.quants.dequantize(unit, gguf.GGMLQuantizationType[form.name])
+    values = as_floats(form.name, unit)
     parts = values.reshape(len(unit), form.groups, form.parts, -1).astype(np.float64)
     for group in range(form.groups if form.scales else 0):
         small = _smalls(form, unit, form.scales, group).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Weights whose codes are rows of tables, digits in base 3 or floats of 4 bits: models beside llama.cpp."""
+"""Weights of one or two bits, or whose codes are rows of tables, digits in base 3 or floats: beside llama.cpp."""
 
 import random
 from dataclasses import replace
@@ -23,7 +23,12 @@ from tests.support.models.tiny_types import write_types
 
 TEXT = random.Random(1).choices(range(256), k=90)
 CASES = [([kind], 0) for kind in OF_FEW_BITS]
-MIXED = ([*OF_FEW_BITS, "Q4_K", "Q6_K"], 4)  # as files that are made layer by layer have them
+SIDE_BY_SIDE = ["Q1_0", "Q2_0"]  # a block has nothing but a scale and codes
+OTHERS = [kind for kind in OF_FEW_BITS if kind not in SIDE_BY_SIDE]
+MIXED = [  # as files that are made layer by layer have them
+    ([*OTHERS, "Q4_K", "Q6_K"], 4),
+    (SIDE_BY_SIDE, 4),
+]
 
 
 def logits(runner: CpuRunner | LlamaRunner) -> Logits:
@@ -87,7 +92,7 @@ def test_scales_that_are_no_numbers_are_refused(tmp_path: Path, number: float) -
 
 @pytest.mark.parametrize(
     ("kinds", "experts"),
-    [*CASES, MIXED],
+    [*CASES, *MIXED],
     ids=lambda each: each[0] if isinstance(each, list) else "",
 )
 def test_logits_agree_with_llama_cpp(tmp_path: Path, kinds: list[str], experts: int) -> None:

@@ -35,7 +35,9 @@ def test_numbers_lie_within_their_block(form: Format) -> None:
     read = [*form.scales, *form.mins]
     read += [] if form.grid is None else [*form.grid.rows, *form.grid.signs]
     assert max(map(_reach, read), default=0) < form.block_bytes
-    assert max((byte for byte, _ in form.low), default=0) + 4 <= form.block_bytes
+    for places, is_highest in ((form.low, not form.high), (form.high, True)):
+        size = 1 if form.is_spread and is_highest else 4
+        assert max((byte for byte, _ in places), default=0) + size <= form.block_bytes
     assert len(form.scales) % form.groups == len(form.mins) % form.groups == 0
 
 

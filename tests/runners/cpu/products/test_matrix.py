@@ -29,7 +29,7 @@ SOUND, DATA = tensor(np.random.default_rng(0), "Q4_K", 512, 40)
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ({"type": "Q1_0"}, "not known"),
+        ({"type": "Q8_1"}, "not known"),
         ({"type": "Q5_0"}, "bytes"),
         ({"shape": (512,)}, "a matrix was expected"),
         ({"shape": (512, 40, 1)}, "a matrix was expected"),
@@ -39,6 +39,9 @@ SOUND, DATA = tensor(np.random.default_rng(0), "Q4_K", 512, 40)
         ({"type": "IQ2_XS", "shape": (544, 40)}, "columns"),
         ({"type": "IQ2_XS"}, "its shape needs 5920"),
         ({"type": "NVFP4", "shape": (32, 40)}, "columns"),
+        ({"type": "Q1_0", "shape": (576, 40)}, "columns"),
+        ({"type": "Q1_0", "shape": (640, 40)}, "its shape needs 3600"),
+        ({"type": "Q2_0", "shape": (544, 40)}, "columns"),
         ({"shape": (512, 41)}, "its shape needs"),
         ({"shape": (2**40, 2**40)}, "its shape needs"),
         ({"offset": -1}, "within the file"),
@@ -141,7 +144,7 @@ def test_memory_stays_that_of_the_file(kind: str) -> None:
 
 def test_every_type_in_common_use_is_known() -> None:
     names = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4"
-    names += " IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S TQ1_0 TQ2_0 NVFP4"
+    names += " IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S TQ1_0 TQ2_0 NVFP4 Q1_0 Q2_0"
     for name in names.split():
         own, data = tensor(np.random.default_rng(3), name, 256, 1)
         assert checked(own, data.size).name == name

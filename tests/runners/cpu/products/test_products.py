@@ -125,8 +125,8 @@ def test_company_and_shares_change_nothing(
 
 
 # Types that differ in what they ask of an instruction: a zero, signed bytes, a codebook, halves with own scales, large
-# numbers in it, marks, scales that are floats.
-ASKING = ["Q4_0", "Q8_0", "IQ4_NL", "MXFP4", "Q5_K", "Q6_K", "IQ2_XS", "IQ1_M", "NVFP4"]
+# numbers in it, marks, scales that are floats, codes that are doubled.
+ASKING = ["Q4_0", "Q8_0", "IQ4_NL", "MXFP4", "Q5_K", "Q6_K", "IQ2_XS", "IQ1_M", "NVFP4", "Q1_0"]
 
 
 @pytest.mark.parametrize("flavour", foreign(), ids=lambda flavour: flavour.name)

@@ -62,6 +62,7 @@ class Codes:
     zero: int  # the code that means 0
     vectors: int  # registers of outputs
     is_paired: bool = False  # steps are in the order of pairs.py
+    half: Callable[[int], list[Value]] | None = None  # half of each code, if all are even
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,12 @@ def vnni(b: Builder, part: Part) -> list[list[Value]]:
     # Each instruction waits for the one before it in its chain: a single row uses two chains to hide that latency.
     chains = 2 if len(rows) == 1 else 1
     zero = kind.all(kind.ints, 0)
-    acc = [part.starts(b, 128 if codes.is_signed else 0)]
-    acc += [[[zero] * codes.vectors for _ in rows] for _ in range(chains - 1)]
+    acc = [[[zero] * codes.vectors for _ in rows] for _ in range(chains - 1)]
+    acc.append(part.starts(b, 128 if codes.is_signed else 0))
+    # Half of a code and all of the next one are found by one shift: those of one chain count twice.
+    half = codes.half if chains == 2 else None
     for step in part.steps:
-        vectors = codes.step(step)
+        vectors = half(step) if half and step % 2 == 0 else codes.step(step)
         if codes.is_signed:
             vectors = [b.xor(vector, kind.all(kind.bytes, -128)) for vector in vectors]
         own = acc[step % chains]
@@ -34,6 +36,8 @@ def vnni(b: Builder, part: Part) -> list[list[Value]]:
                 own[m][v] = call(b, name, kind.ints, own[m][v], b.bitcast(vector, kind.ints), each)
     if chains == 1:
         return acc[0]
+    if half:
+        acc[0] = [[b.add(x, x) for x in own] for own in acc[0]]
     return [[b.add(x, y) for x, y in zip(*both, strict=True)] for both in zip(*acc, strict=True)]
 
 
