@@ -133,7 +133,7 @@ def joint(stepper: Stepper, gap: Gap, middle: str) -> float:
         prompt_logprobs=0,
     )
     [prompted] = [event for event in stepper.run(request) if isinstance(event, Prompted)]
-    scores = (prompted.scores or ())[len(prefix) :]
+    scores = tuple(prompted.scores or ())[len(prefix) :]
     return sum(score.logprob or 0.0 for score in scores)
 
 

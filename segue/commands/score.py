@@ -157,7 +157,7 @@ async def _score(engine: Engine, subject: Subject) -> Scored | Refused:
             if isinstance(event, Failed):
                 raise error_of(event)
             if isinstance(event, Prompted):
-                scored = counted(subject, event.scores or ())
+                scored = counted(subject, tuple(event.scores or ()))
     except RequestError as error:
         return Refused(subject.line, error.message)
     return scored

@@ -20,7 +20,7 @@ from starlette.types import Receive
 from segue.bounds import MAX_BACKLOG
 from segue.engine.seam import Sink, failed_of
 from segue.errors import SegueError, TimedOut
-from segue.types import LAST, Event, Failed, Prompted, TokenScore
+from segue.types import LAST, Delta, Event, Failed, Prompted, PromptScores
 
 log = logging.getLogger(__name__)
 
@@ -190,8 +190,12 @@ async def while_connected(receive: Receive, work: Awaitable[T], timeout_s: float
 
 def num_scores(event: Event) -> int:
     """Scored tokens and their alternatives."""
-    scores: Sequence[TokenScore] = getattr(event, "scores", None) or ()
-    return sum(1 + len(score.top) for score in scores)
+    match event:
+        case Prompted(scores=PromptScores() as scores):
+            return scores.num_scores
+        case Delta(scores=tuple() as drawn):
+            return sum([1 + len(score.top) for score in drawn])
+    return 0
 
 
 def _weight(event: Event) -> int:

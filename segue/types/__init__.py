@@ -6,8 +6,6 @@ entry of the request; a *choice* is one text returned for it, numbered prompt-ma
 
 from segue.types.events import (
     LAST,
-    LOWEST_LOGPROB,
-    Alternative,
     Cause,
     Delta,
     Done,
@@ -20,7 +18,6 @@ from segue.types.events import (
     Searching,
     Share,
     Split,
-    TokenScore,
     Usage,
 )
 from segue.types.models import ModelDefaults, ModelInfo, Origin, ServedAdapter, Stats
@@ -37,6 +34,7 @@ from segue.types.requests import (
     Snippet,
     Truncation,
 )
+from segue.types.scores import LOWEST_LOGPROB, Alternative, PromptScores, TokenScore
 from segue.types.steps import CUT_FIRST, SCALE_FIRST, STEP_NAMES, Step, step_named
 
 __all__ = [
@@ -63,6 +61,7 @@ __all__ = [
     "Origin",
     "Progress",
     "Prompt",
+    "PromptScores",
     "Prompted",
     "Reason",
     "Repetition",

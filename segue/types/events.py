@@ -5,26 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from segue.types.requests import InfillMethod
-
-LOWEST_LOGPROB = -9999.0  # stands for minus infinity, which JSON cannot say; clients add these up
-
-
-class Alternative(Struct, frozen=True, array_like=True):
-    token: int
-    piece: bytes
-    logprob: float
-
-
-class TokenScore(Struct, frozen=True, array_like=True):
-    """The score of one token: log-softmax of the raw logits, before penalties and temperature. With
-    post_sampling_probs, a drawn token is scored by the distribution that it was drawn from."""
-
-    token: int
-    piece: bytes
-    logprob: float | None  # None for the first token of a prompt, which nothing precedes
-    rank: int  # 1 is the likeliest; 0 where logprob is None
-    top: tuple[Alternative, ...]  # likeliest first
-    is_shown: bool = True  # whether its piece is in the text; control tokens are usually left out
+from segue.types.scores import PromptScores, TokenScore
 
 
 class Share(Struct, frozen=True, array_like=True):
@@ -53,7 +34,7 @@ class Prompted(Struct, frozen=True, tag=True, array_like=True):
     tokens: tuple[int, ...]
     num_cached: int
     text: str | None = None  # with echo
-    scores: tuple[TokenScore, ...] | None = None  # with prompt_logprobs, one per token
+    scores: PromptScores | None = None  # with prompt_logprobs, one per token
     num_dropped: int = 0  # tokens of prompt, suffix and snippets that did not fit beside the answer
     prompt_s: float = 0.0  # seconds since its first token was computed
     infill: InfillMethod | None = None

@@ -32,6 +32,7 @@ from segue.types import (
 )
 from tests.support.fakes import INFO
 from tests.support.one_card import CHATTY, OneCard
+from tests.support.prompt_scores import columns
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="0123abcd")
 
@@ -140,7 +141,7 @@ def test_offsets_of_an_echo_are_those_of_its_text(
     num_prompt = 2 if pieces[0] == b"<s>" else 1
     answer = b"".join(pieces[num_prompt:]).decode(errors="replace")
     events: list[Event] = [
-        Prompted(0, (0, 1)[:num_prompt], 0, text, scores[:num_prompt]),
+        Prompted(0, (0, 1)[:num_prompt], 0, text, columns(scores[:num_prompt])),
         Delta(0, answer, (2,), scores[num_prompt:]),
         Finished(0, "length", "max_tokens", 1),
     ]

@@ -83,7 +83,7 @@ def test_scores_read_are_those_drawn(bench: Bench) -> None:
     [drawn] = bench.run(ask(STORY, max_tokens=8, logprobs=0))
     text = [*drawn.prompted[0].tokens, *drawn.tokens[0]]
     [read] = bench.run(ask(text, max_tokens=0, prompt_logprobs=0))
-    values = [score.logprob for score in (read.prompted[0].scores or ())[-8:]]
+    values = [score.logprob for score in tuple(read.prompted[0].scores or ())[-8:]]
     assert values == pytest.approx([score.logprob for score in drawn.scores[0]], abs=2e-3)
 
 

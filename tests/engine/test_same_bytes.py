@@ -227,7 +227,7 @@ def test_scores_of_a_text_are_those_its_tokens_were_drawn_with(loaded: Loaded) -
         text = [*drawn.prompted[0].tokens, *drawn.tokens[0]]
         [read] = bench(loaded).run(ask(text, max_tokens=0, prompt_logprobs=2))
         empty(loaded)
-        scores = (read.prompted[0].scores or ())[-len(drawn.scores[0]) :]
+        scores = tuple(read.prompted[0].scores or ())[-len(drawn.scores[0]) :]
         # A token that ended an answer is not shown in it, but in a prompt it is.
         shown = [structs.replace(score, is_shown=True) for score in drawn.scores[0]]
         assert list(scores) == shown

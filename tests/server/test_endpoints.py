@@ -23,6 +23,7 @@ from segue.types import (
 )
 from tests.server.conftest import Launch, Live
 from tests.support.fakes import INFO, Pause, speak
+from tests.support.prompt_scores import columns
 from tests.support.waiting import PATIENCE_S
 
 
@@ -197,9 +198,8 @@ def scored(num_top: int) -> TokenScore:
 
 def scoring(request: CompletionRequest) -> list[Event | Pause | Exception]:
     """A prompt of 50 scored tokens with 100 alternatives each, then a hundred such tokens more."""
-    prompt = Prompted(0, (97,) * 50, 0, "a" * 50, (scored(100),) * 50)
-    deltas = [Delta(0, "a", (97,), (scored(100),)) for _ in range(100)]
-    return [prompt, *deltas, *list(speak()(request))[1:]]
+    prompt = Prompted(0, (97,) * 50, 0, "a" * 50, columns([scored(100)] * 50))
+    return [prompt, *[Delta(0, "a", (97,), (scored(100),))] * 100, *list(speak()(request))[1:]]
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

@@ -10,6 +10,7 @@ from segue.engine.seam import Sink
 from segue.server import feed
 from segue.server.feed import FAULT, Disconnected, Feed
 from segue.types import Alternative, Delta, Done, Event, Failed, Prompted, TokenScore, Usage
+from tests.support.prompt_scores import columns
 
 DELTAS = [Delta(0, word, (1,)) for word in ("a", "b", "c")]
 
@@ -115,7 +116,7 @@ def test_scores_of_prompts_are_no_backlog(monkeypatch: pytest.MonkeyPatch) -> No
     """They were counted with the request. One prompt's could cut off a client that was reading."""
     monkeypatch.setattr(feed, "MAX_BACKLOG", 100)
     score = TokenScore(1, b"a", -1.0, 1, (Alternative(2, b"b", -2.0),) * 20)
-    events = [Prompted(each, (1,) * 10, 0, scores=(score,) * 10) for each in range(4)]
+    events = [Prompted(each, (1,) * 10, 0, scores=columns([score] * 10)) for each in range(4)]
 
     async def main() -> list[Event]:
         has_put = asyncio.Event()

@@ -32,6 +32,7 @@ from segue.types import (
 from tests.server.conftest import Launch
 from tests.server.transport.test_chunk_writer import Cycle
 from tests.support.fakes import Pause, speak
+from tests.support.prompt_scores import columns
 from tests.support.waiting import PATIENCE_S
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=1, fingerprint="f")
@@ -128,7 +129,7 @@ def test_what_arrives_while_an_answer_is_rendered_is_no_backlog(
     def script(request: CompletionRequest) -> Iterator[Event | Pause | Exception]:
         score = TokenScore(97, b"a", -1.0, 1, (Alternative(98, b"b", -2.0),) * 100)
         *rest, done = list(speak()(request))[1:]
-        yield Prompted(0, (97,) * 50, 0, "a" * 50, (score,) * 50)
+        yield Prompted(0, (97,) * 50, 0, "a" * 50, columns([score] * 50))
         yield from (pause, *[Delta(0, "a", (97,), (score,))] * 20, *rest)
         have_arrived.set()
         yield done

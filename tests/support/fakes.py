@@ -22,6 +22,7 @@ from segue.types import (
     TokenScore,
     Usage,
 )
+from tests.support.prompt_scores import columns
 
 INFO = ModelInfo(
     name="tiny",
@@ -67,11 +68,13 @@ def speak(*words: str) -> Script:
             text = prompt_text(request, index)
             tokens = tuple(text.encode())
             num_prompt += len(tokens)
-            scores = None
+            given = None
             if request.prompt_logprobs is not None:
-                scores = tuple(score(bytes([t]), -2.0 if i else None) for i, t in enumerate(tokens))
+                given = columns(
+                    score(bytes([t]), -2.0 if i else None) for i, t in enumerate(tokens)
+                )
             is_wanted = request.echo or request.logprobs is not None
-            yield Prompted(index, tokens, 0, text if is_wanted else None, scores)
+            yield Prompted(index, tokens, 0, text if is_wanted else None, given)
         choices = range(len(request.prompts) * request.n)
         said = words if request.max_tokens is None else words[: request.max_tokens]
         for word in said:

@@ -30,7 +30,7 @@ class Completion:
             case Prompted() if self._request.echo:
                 n = self._request.n
                 choices = range(event.prompt * n, (event.prompt + 1) * n)
-                text, scores = event.text or "", event.scores or ()
+                text, scores = event.text or "", tuple(event.scores or ())
                 return [each for i in choices for each in self._pieces(i, text, scores)]
             case Finished():
                 end = self._chunk(_choice(event.choice, "", None, event.reason))

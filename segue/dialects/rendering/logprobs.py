@@ -84,7 +84,7 @@ class LegacyLogprobs:
 
 def echoed(prompt: Prompted, num_top: int, name: Name = by_text) -> dict[str, list[Any]]:
     """A prompt's own tokens. What the tokenizer put in front of the text (a BOS, a space) has no width."""
-    scores, text = prompt.scores or (), prompt.text or ""
+    scores, text = tuple(prompt.scores or ()), prompt.text or ""
     pieces = [score.piece for score in scores]
     whole = b"".join(pieces).decode(errors="replace")
     told = LegacyLogprobs(num_top, len(text) - len(whole), name).push(scores)

@@ -206,7 +206,7 @@ class Job:
     def prompted(self, leader: Sequence, now: float) -> list[Event]:
         """Events of a prompt that is computed. With max_tokens 0 nothing else follows."""
         index, tokens = leader.prompt_index, leader.tokens[: leader.num_prompt]
-        infill = self._prepared.infill
+        infill, scores = self._prepared.infill, leader.scores
         self._add_usage(cached=leader.num_cached)
         shows_text = self.request.echo or self.request.logprobs is not None
         return [
@@ -216,7 +216,7 @@ class Job:
                 tuple(tokens),
                 leader.num_cached,
                 self._prompt_text(index, tokens) if shows_text else None,
-                self._prompt_scores(leader, tokens),
+                None if scores is None else scores.of_prompt(tokens, self._vocab.piece),
                 num_dropped=self._prepared.num_dropped[index],
                 prompt_s=now - (leader.prompt_started_s or now),
                 infill=infill.method if infill else None,
@@ -224,12 +224,6 @@ class Job:
                 ignored=self.ignored,
             ),
         ]
-
-    def _prompt_scores(self, leader: Sequence, tokens: list[int]) -> tuple[TokenScore, ...] | None:
-        if leader.scores is None:
-            return None
-        first = TokenScore(tokens[0], self._vocab.piece(tokens[0]), None, 0, ())
-        return (first, *leader.scores.tokens(tokens[1:], self._vocab.piece))
 
     def accept(self, sequence: Sequence, token: int, score: TokenScore | None, now: float) -> None:
         """A token that was drawn for the sequence. `score`: where `needs_scores`."""

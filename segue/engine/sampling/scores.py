@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from segue import exact_math
 from segue.engine.sampling.candidates import Distribution, top
 from segue.engine.seam import Logits
-from segue.types import LOWEST_LOGPROB, Alternative, TokenScore
+from segue.types import LOWEST_LOGPROB, Alternative, PromptScores, TokenScore
 
 Row = NDArray[np.float32]
 
@@ -73,6 +73,27 @@ class Scores:
             )
             for token, logprob, rank, ids, values in rows
         )
+
+    def of_prompt(self, tokens: Sequence[int], piece: Callable[[int], bytes]) -> PromptScores:
+        """The scores of a prompt's tokens, which are those after its first."""
+        places, known = _places(np.concatenate([np.array(tokens, np.int32), self.ids.ravel()]))
+        return PromptScores(
+            tuple([(token, piece(token)) for token in known]),
+            places[: len(tokens)].tobytes(),
+            np.append(np.float32(np.nan), self.logprobs).astype(np.float32).tobytes(),
+            np.append(np.int32(0), self.ranks).astype(np.int32).tobytes(),
+            places[len(tokens) :].tobytes(),
+            np.ascontiguousarray(self.values, np.float32).tobytes(),
+        )
+
+
+def _places(tokens: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[int]]:
+    """Every token's place among those that occur, and these. Without sorting: there may be a million."""
+    place = np.zeros(int(tokens.max()) + 1, np.int32)
+    place[tokens] = 1
+    known = np.flatnonzero(place)
+    place[known] = np.arange(known.size, dtype=np.int32)
+    return place[tokens], known.tolist()
 
 
 def empty(num_top: int) -> Scores:

@@ -12,6 +12,7 @@ from segue.dialects.rendering.logprobs import (
     token_text,
 )
 from segue.types import LOWEST_LOGPROB, Alternative, Prompted, TokenScore
+from tests.support.prompt_scores import columns
 
 logprobs = st.floats(max_value=0, allow_nan=False)
 
@@ -92,7 +93,7 @@ def test_echoed_prompt() -> None:
     """Nothing precedes the first token; what the tokenizer put in front has no width."""
     pieces = [(b"<s>", None), (b" He", -1.0), (b"y", -2.0)]
     run = tuple(TokenScore(i, piece, logprob, 1, ()) for i, (piece, logprob) in enumerate(pieces))
-    layout = echoed(Prompted(0, (0, 1, 2), 0, "Hey", run), 1)
+    layout = echoed(Prompted(0, (0, 1, 2), 0, "Hey", columns(run)), 1)
     assert layout["tokens"] == ["<s>", " He", "y"]
     assert layout["token_logprobs"] == [None, -1.0, -2.0]
     assert layout["top_logprobs"] == [None, {" He": -1.0}, {"y": -2.0}]
@@ -116,18 +117,18 @@ def test_echoed_tokens_are_where_they_stand_in_the_text(
     text: str, pieces: list[str], offsets: list[int]
 ) -> None:
     run = tuple(TokenScore(7, piece.encode(), -1.0, 1, ()) for piece in pieces)
-    assert echoed(Prompted(0, (7,), 0, text, run), 0)["text_offset"] == offsets
+    assert echoed(Prompted(0, (7,), 0, text, columns(run)), 0)["text_offset"] == offsets
 
 
 def test_prompt_scores_by_token_id() -> None:
-    top = (Alternative(4, b"x", -0.1), Alternative(5, b"y", -0.2))
+    top = (Alternative(4, b"x", -0.5), Alternative(5, b"y", -0.75))
     run = (TokenScore(1, b"a", None, 0, ()), TokenScore(7, b"b", -3.0, 12, top))
-    first, second = prompt_scores(Prompted(0, (1, 7), 0, None, run), 1)
+    first, second = prompt_scores(Prompted(0, (1, 7), 0, None, columns(run)), 1)
     assert (first, second) == (
         None,
         {
             "7": {"logprob": -3.0, "rank": 12, "decoded_token": "b"},
-            "4": {"logprob": -0.1, "rank": 1, "decoded_token": "x"},
+            "4": {"logprob": -0.5, "rank": 1, "decoded_token": "x"},
         },
     )
     assert list(second or ()) == ["7", "4"]  # Inspect takes the first one for the prompt's own

@@ -20,6 +20,7 @@ from segue.types import (
     TokenScore,
     Usage,
 )
+from tests.support.prompt_scores import columns
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=1, fingerprint="f")
 OPERATION = OPENAI.operations[0]
@@ -31,7 +32,8 @@ def call_of(**body: Any) -> Call:
 
 def text_score(text: str, logprob: float | None = -1.0) -> TokenScore:
     piece = text.encode()
-    return TokenScore(7, piece, logprob, 3, (Alternative(8, b"alt", -0.5),))
+    top = (Alternative(8, b"alt", -0.5),) if logprob is not None else ()
+    return TokenScore(7, piece, logprob, 3, top)
 
 
 @st.composite
@@ -62,7 +64,7 @@ def draw_prompted(request: CompletionRequest, index: int) -> Event:
     text = request.prompts[index].parts[0]
     scores = None
     if request.prompt_logprobs is not None:
-        scores = tuple(text_score(c, -2.0 if i else None) for i, c in enumerate(str(text)))
+        scores = columns(text_score(c, -2.0 if i else None) for i, c in enumerate(str(text)))
     is_wanted = request.echo or request.logprobs is not None
     return Prompted(index, (1, 2), 1, str(text) if is_wanted else None, scores)
 
@@ -120,7 +122,7 @@ def test_offsets_count_from_the_start_of_the_prompt() -> None:
     """OpenAI counts characters from the prompt's first, with echo or without."""
     for echo in (True, False):
         call = call_of(prompt="åb", echo=echo, logprobs=0)
-        scores = (text_score("å", None), text_score("b")) if echo else None
+        scores = columns([text_score("å", None), text_score("b")]) if echo else None
         tally = Tally(call.request)
         tally.push(Prompted(0, (1, 2), 0, "åb", scores))
         tally.push(Delta(0, "cd", (3,), (text_score("cd"),)))

@@ -12,6 +12,7 @@ from segue.engine.process.messages import (
 )
 from segue.types import Delta, Done, Event, Finished, Prompted, TokenScore, Usage
 from tests.engine.harness import ask
+from tests.support.prompt_scores import columns
 
 
 def test_messages_cross_whole_and_in_order() -> None:
@@ -32,7 +33,7 @@ def test_messages_cross_whole_and_in_order() -> None:
 def test_every_event_survives() -> None:
     score = TokenScore(5, b"\xff", None, 0, ())
     told: list[Event] = [
-        Prompted(0, (1, 2), 1, "text", (score,)),
+        Prompted(0, (1, 2), 1, "text", columns([score])),
         Delta(0, "hi", (5,), (score,)),
         Finished(0, "stop", "stop_text", 3, "x", 0.5, 0.25),
         Done(Usage(1, 2, 3), 9),

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.engine.sampling import scores
 from segue.engine.sampling.candidates import Distribution
 from segue.engine.sampling.scores import Scores, empty, score, score_drawn
-from segue.types import LOWEST_LOGPROB
+from segue.types import LOWEST_LOGPROB, TokenScore
+from tests.engine.harness import Bench, ask
 
 
 def log_softmax(row: Any) -> Any:
@@ -92,3 +94,31 @@ def test_only_differences_between_logits_matter(shift: float) -> None:
     plain, moved = score(logits, [5], 2), score(logits + np.float32(shift), [5], 2)
     np.testing.assert_allclose(moved.logprobs, plain.logprobs, atol=2e-3)
     assert moved.ids.tolist() == plain.ids.tolist()
+
+
+@pytest.mark.parametrize("num_top", [0, 1, 3])
+@pytest.mark.parametrize("num_tokens", [1, 2, 9])
+def test_columns_of_a_prompt_are_the_scores_of_its_tokens(num_tokens: int, num_top: int) -> None:
+    chance = np.random.default_rng(num_tokens)
+    tokens = chance.integers(0, 20, num_tokens).tolist()
+    logits = chance.normal(size=(num_tokens - 1, 20)).astype(np.float32)
+    found = score(logits, tokens[1:], num_top) if num_tokens > 1 else empty(num_top)
+    made = found.of_prompt(tokens, lambda token: b"%d" % token)
+    first = TokenScore(tokens[0], b"%d" % tokens[0], None, 0, ())
+    assert list(made) == [first, *found.tokens(tokens[1:], lambda token: b"%d" % token)]
+    assert len(made) == num_tokens
+    assert made.num_scores == num_tokens + num_top * (num_tokens - 1)
+    assert list(made) == list(made)
+
+
+def test_no_object_is_made_of_a_prompts_scores_where_others_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A million took half a second of the thread of all requests, and as long of the server's."""
+    with monkeypatch.context() as context:
+        context.setattr(scores, "TokenScore", None)
+        context.setattr(scores, "Alternative", None)
+        (story,) = Bench().run(ask("a prompt", max_tokens=0, prompt_logprobs=5))
+    found = list(story.prompted[0].scores or ())
+    assert [score.token for score in found] == list(story.prompted[0].tokens)
+    assert [len(score.top) for score in found] == [0, *[5] * (len(found) - 1)]

@@ -100,7 +100,7 @@ def scoring(*prompts: list[int], num_top: int = 0, use_cache: bool = True) -> Co
 def scores_of(story: RequestEvents, prompt: int = 0) -> tuple[TokenScore, ...]:
     scores = story.prompted[prompt].scores
     assert scores is not None
-    return scores
+    return tuple(scores)
 
 
 def logprobs_of(story: RequestEvents, prompt: int = 0) -> list[float]:
