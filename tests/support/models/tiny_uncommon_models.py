@@ -28,6 +28,31 @@ _DECI = Tiny("deci", layers=5, factors=("rope_freqs",)).with_settings(
     feed_forward_length=[HIDDEN, HIDDEN, 2 * HIDDEN, 0, HIDDEN],
 )
 
+_GROK = Tiny(
+    "grok",
+    norms=("attn_norm", "ffn_norm", "attn_output_norm", "post_ffw_norm"),
+    experts=8,
+    feeds_beside=True,
+    embedding_gain=0.4,
+).with_settings(
+    **_MIXTURE,
+    expert_feed_forward_length=32,
+    attn_logit_softcapping=5.0,
+    final_logit_softcapping=8.0,
+    router_logit_softcapping=2.0,
+    attention__output_scale=0.3,
+    attention__temperature_length=16,
+    embedding_scale=3.0,
+    logit_scale=0.7,
+    rope__scaling__type="yarn",
+    rope__scaling__factor=4.0,
+    rope__scaling__original_context_length=128,
+    rope__scaling__yarn_ext_factor=1.0,
+    rope__scaling__yarn_attn_factor=1.0,
+    rope__scaling__yarn_beta_fast=8.0,
+    rope__scaling__yarn_beta_slow=1.0,
+)
+
 UNCOMMON: Mapping[str, Tiny] = {
     "chatglm": Tiny(
         "chatglm", is_fused=True, qkv_bias=True, feed_forward=_FUSED, up_rows=2 * HIDDEN
@@ -70,6 +95,13 @@ UNCOMMON: Mapping[str, Tiny] = {
     ).with_settings(**_MIXTURE, attention__clamp_kqv=0.8),
     "olmo, clamped": Tiny("olmo", epsilon=LAYER, has_norm_weights=False).with_settings(
         attention__clamp_kqv=0.5
+    ),
+    "grok": _GROK,
+    "grok, older": replace(
+        _GROK,
+        norms=(*_GROK.norms[:3], "layer_output_norm"),
+        feeds_beside=False,
+        settings=_MIXTURE,
     ),
     "paddleocr": Tiny("paddleocr", head_size=32).with_settings(
         rope__dimension_sections=[4, 5, 3, 4]

@@ -84,6 +84,7 @@ class Tiny:
     has_streams: bool = False
     means: Mapping[str, float] = field(default_factory=dict)  # of norms' weights, if not the usual
     embedding_gain: float = 0.0  # 0: as is usual
+    feeds_beside: bool = False  # each layer has a feed-forward beside its experts, without norms
     has_sub_norms: bool = False  # of what the last products take
     has_pictures: bool = False  # layers have matrices of their own for what pictures give
 
@@ -332,9 +333,10 @@ def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[st
     is_every = (layer + 1) % tiny.count("interleave_moe_layer_step", tiny.expert_step) == 0
     if tiny.experts and layer >= tiny.count("leading_dense_block_count", 0) and is_every:
         yield from _experts(tiny, weights)
-        if not tiny.has_dense_beside:
+        if not tiny.has_dense_beside and not tiny.feeds_beside:
             return
-        yield from beside_experts(tiny.experts, WIDTH, weights)
+        if tiny.has_dense_beside:
+            yield from beside_experts(tiny.experts, WIDTH, weights)
     if tiny.has_sub_norms:
         yield "ffn_sub_norm.weight", weights.vector(1.0, hidden)
     up_rows = tiny.up_rows * hidden // HIDDEN

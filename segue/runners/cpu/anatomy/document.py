@@ -266,7 +266,7 @@ def _attention(family: Family) -> str:
         )
     if family.mixer != "attention":
         parts.append("Mamba 2 beside it" if family.is_mixer_beside else _MIXERS[family.mixer])
-    if "attention.scale" in family.settings:
+    if {"attention.scale", "attention.output_scale"} & {*family.settings}:
         parts.append("the file's scale")
     return "; ".join(parts) or "plain"
 
@@ -311,6 +311,7 @@ def _expert_parts(family: Family) -> str:
         ", both halved": family.halves_experts,
         ", chosen by groups": "expert_group_count" in family.settings,
         ", beside the dense one": family.shared_expert == "dense",
+        ", beside a dense one, if the file has it": family.shared_expert == "beside",
         "; none in the first layers": "leading_dense_block_count" in family.settings
         and family.experts != "by layer",
         "; in each layer or every n-th": family.routing == "sigmoid before",
@@ -328,7 +329,7 @@ def _head(family: Family) -> str:
     parts = ["tied" if family.is_tied else "own" if family.is_untied else "own or tied"]
     if "output" in (*family.biases, *family.may_bias):
         parts.append("bias")
-    if "logit_scale" in family.settings or family.logit_width:
+    if "logit_scale" in family.settings or family.logit_width or family.logit_factor:
         parts.append("scaled")
     if "final_logit_softcapping" in family.settings:
         parts.append("soft-capped")

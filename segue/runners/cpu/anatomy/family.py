@@ -35,7 +35,7 @@ Routing = Literal[
     "as told renormalised",
 ]
 Sections = Literal["none", "side by side", "side by side or none", "interleaved"]
-Shared = Literal["none", "plain", "gated", "one", "dense"]
+Shared = Literal["none", "plain", "gated", "one", "dense", "beside"]
 Layers = Literal["whole", "a part", "a mixer", "as counted"]
 Gate = Literal["none", "own", "joined", "heads"]
 
@@ -115,7 +115,8 @@ class Family:
     )
     # An expert that every row uses. "gated": its share is computed; "plain": its share is 1, and a file may lack it;
     # "one": its share is 1, and it is as wide as the others;
-    # "dense": the layer's own feed-forward, and both have norms of their own before and after them.
+    # "dense": the layer's own feed-forward, and both have norms of their own before and after them;
+    # "beside": the same without these norms, if the file has one: the sum is multiplied by the root of a half.
     shared_expert: Shared = "none"
     halves_experts: bool = False  # what experts give is halved where there is a shared one
     has_choice_bias: bool = False  # experts may be chosen with a bias that their shares do not have
@@ -155,6 +156,9 @@ class Family:
     embedding_factor: float = 0.0
     depth_scale: float = 0.0
     logit_width: int = 0
+    logit_factor: float = 0.0
+    # YaRN's betas, fast and slow, where a file may say others; else they are 32 and 1.
+    yarn_betas: tuple[float, float] | None = None
     score_cap: float = 0.0  # both caps: used if the file gives none
     logit_cap: float = 0.0
     divides_logits: bool = False  # logits are divided by the file's scale, not multiplied

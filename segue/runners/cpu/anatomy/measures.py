@@ -54,6 +54,7 @@ class Anatomy:
     experts_used: int
     expert_hidden: int
     shared_hidden: int  # columns of the expert that every row takes; 0: none
+    is_fed_beside: bool  # the layer's own feed-forward is such an expert
     dense_layers: int  # the first layers, which have no experts
     expert_period: int  # of the others each that many-th has experts
     routed: frozenset[int]  # layers that have a router
@@ -105,7 +106,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
     attending = next((i for i, layer in enumerate(by_layer) if layer.attends), 0)
     is_wide = family.wide_scale == len(by_layer)
     scale = width // by_layer[0].heads if is_wide else head_size(header)
-    logit_scale = real(header, "logit_scale", family.logit_width / width)
+    logit_scale = real(header, "logit_scale", family.logit_factor or family.logit_width / width)
     return Anatomy(
         architecture=header.architecture,
         by_layer=by_layer,
@@ -141,6 +142,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         experts_used=used,
         expert_hidden=expert_hidden,
         shared_hidden=_shared_hidden(header, family, expert_hidden) if experts else 0,
+        is_fed_beside=family.shared_expert == "beside" and "blk.0.ffn_up.weight" in names,
         dense_layers=header.count("leading_dense_block_count") if experts else 0,
         expert_period=header.count("interleave_moe_layer_step") or 1,
         routed=frozenset(i for i in range(len(by_layer)) if f"blk.{i}.{ROUTER}" in names),
@@ -157,7 +159,8 @@ def _query_scale(header: GgufHeader, family: Family, layer: Layer, size: int) ->
         return latent_scale(header, layer.latent.query, SCALED in family.settings)
     root = 1.0 / float(np.sqrt(np.float64(size)))
     by_size = 1.0 / size if family.is_query_scaled_whole else root
-    return real(header, "attention.scale") or family.query_scale or by_size
+    told = real(header, "attention.scale") or real(header, "attention.output_scale")
+    return told or family.query_scale or by_size
 
 
 def _routing(header: GgufHeader, family: Family) -> Routing:
@@ -198,7 +201,8 @@ def _is_parallel(header: GgufHeader, family: Family, names: set[str]) -> bool:
 def _expert_hidden(header: GgufHeader, family: Family, used: int) -> int:
     """Columns per expert. A file that could have a key for it and has none counts those of all used experts."""
     key, hidden = "expert_feed_forward_length", header.count("feed_forward_length")
-    own = hidden // max(1, used) if key in family.settings else hidden
+    is_all = key in family.settings and family.shared_expert != "beside"
+    own = hidden // max(1, used) if is_all else hidden
     return header.count(key) or own
 
 

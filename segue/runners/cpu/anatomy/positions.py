@@ -99,6 +99,16 @@ def _factors(header: GgufHeader, vectors: Mapping[str, NDArray[np.float32]]) -> 
     return f"rope_factors_{'long' if is_long else 'short'}.weight"
 
 
+def yarn_betas(header: GgufHeader) -> tuple[float, float]:
+    """As the file says, where it may."""
+    usual = FAMILIES[header.architecture].yarn_betas
+    if usual is None:
+        return YARN_FAST, YARN_SLOW
+    keys = ("rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow")
+    fast, slow = (real(header, key, beta) for key, beta in zip(keys, usual, strict=True))
+    return fast, slow
+
+
 def _ramp(header: GgufHeader, base: float, pairs: int) -> Doubles:
     """For each pair of dimensions: 1 if YaRN keeps its speed, 0 if it is scaled, between them a mix."""
 
@@ -106,7 +116,8 @@ def _ramp(header: GgufHeader, base: float, pairs: int) -> Doubles:
         around = original_context(header) / (turns * 2 * _PI)
         return pairs * logarithm(around) / logarithm(base)
 
-    low = max(0.0, math.floor(place(YARN_FAST)))
-    high = min(2.0 * pairs - 1, math.ceil(place(YARN_SLOW)))
+    fast, slow = yarn_betas(header)
+    low = max(0.0, math.floor(place(fast)))
+    high = min(2.0 * pairs - 1, math.ceil(place(slow)))
     along = (np.arange(pairs, dtype=np.float64) - low) / max(0.001, high - low)
     return 1.0 - np.minimum(1.0, np.maximum(0.0, along))

@@ -84,6 +84,7 @@ COUNTS = (
 )
 REALS = (
     "attention.clamp_kqv",
+    "attention.output_scale",
     "attention.scale",
     "attention.temperature_scale",
     "embedding_scale",

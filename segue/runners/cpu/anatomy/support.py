@@ -24,7 +24,12 @@ from segue.runners.cpu.anatomy.measures import (
     epsilon_key,
     norm_of,
 )
-from segue.runners.cpu.anatomy.positions import YARN_FAST, YARN_SLOW, original_context
+from segue.runners.cpu.anatomy.positions import (
+    YARN_FAST,
+    YARN_SLOW,
+    original_context,
+    yarn_betas,
+)
 from segue.runners.cpu.anatomy.scaling import PLAIN_BASE, real, scaling
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.states.recurrence import (
@@ -64,6 +69,8 @@ COMMON = {
 PATTERN, SECTIONS = "attention.sliding_window_pattern", "rope.dimension_sections"
 MOST_GROUPS = 32  # of experts
 MOST_TAPS = 16  # of convolutions
+_MOST_BOUND = 1e30
+_LEAST_BETA, _MOST_BETA = 1e-3, 1e6
 LANES, GROUP = 16, 32  # heads are a multiple of LANES wide, products of GROUP
 
 
@@ -134,21 +141,33 @@ def _wrong_values(header: GgufHeader) -> str | None:
         return "YaRN needs the context it was trained on, and the file names none"
     if real(header, "attention.temperature_scale") and not original_context(header):
         return "temperatures need the context it was trained on, and the file names none"
-    for name, usual in (("fast", YARN_FAST), ("slow", YARN_SLOW)):
-        if real(header, f"rope.scaling.yarn_beta_{name}", usual) != usual:
-            return f"YaRN's beta_{name} is not {usual}"
     if header.architecture == "llama4":
         if header.metadata.get(f"{prefix}attention.sliding_window", 1) == 0:
             return "its attention has no chunks"
     elif header.architecture == "apertus" and (wrong := wrong_shapes(header)):
         return wrong
     return (
-        _wrong_turns(header)
+        _wrong_yarn(header)
+        or _wrong_turns(header)
         or _wrong_lists(header)
         or wrong_limits(header)
         or wrong_streams(header, FAMILIES[header.architecture])
         or _wrong_routing(header)
     )
+
+
+def _wrong_yarn(header: GgufHeader) -> str | None:
+    betas = () if FAMILIES[header.architecture].yarn_betas else (YARN_FAST, YARN_SLOW)
+    for name, usual in zip(("fast", "slow"), betas, strict=False):
+        if real(header, f"rope.scaling.yarn_beta_{name}", usual) != usual:
+            return f"YaRN's beta_{name} is not {usual}"
+    if not all(_LEAST_BETA <= beta <= _MOST_BETA for beta in yarn_betas(header)):
+        return f"YaRN's betas are {yarn_betas(header)}"
+    for key in ("rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"):
+        told = header.metadata.get(f"{header.architecture}.{key}")
+        if told is not None and (told != 1.0 or scaling(header)[0] != "yarn"):
+            return f"{key} is not 1, or without YaRN"
+    return None
 
 
 def _wrong_turns(header: GgufHeader) -> str | None:

@@ -223,7 +223,7 @@ def _feed_forward(anatomy: Anatomy, layer: Layer, has_experts: bool) -> Shapes:
         return own | channel_mix_shapes(width, hidden, family.is_output_gated)
     if has_experts:
         own |= _experts(anatomy)
-        if family.shared_expert != "dense":
+        if family.shared_expert != "dense" and not anatomy.is_fed_beside:
             return own
     up = 2 * hidden if family.is_gate_fused else hidden
     own |= {"ffn_up.weight": (width, up), "ffn_down.weight": (hidden, width)}

@@ -149,6 +149,8 @@ BITS: dict[str, str] = {
     "step35": "f3f48c4b3643c2aa840944887027649eafee0fcdbd941b7f1903199e9855f9e6",
     "step35, factors, drafts": "5e69e0e0c1a1d2fc2ffc8ac2e35f7022ae0fdf5cac5a97b10e4c62e8a3e0358e",
     "gemma3n": "4e721c6d61163a6ab83238399b10c5c8608e48abe75284d8d62b641040785875",
+    "grok": "377b5ec97e08084c7622b0a9423f4f853a4256fd984120598c11fde98d91e95c",
+    "grok, older": "516b1c7d7ebd7387aaa00d682bc689861fff54d4ef4a1fa540932630b27ca955",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -300,4 +302,6 @@ BITS_OF_Q8: dict[str, str] = {
     "step35": "6f7d0ccd3a1c1a6236918dce964400c43ccff6deee067f78c1a59888c11f4661",
     "step35, factors, drafts": "da9e88a7372cf0e48bbcff29d8b460c7e665fb7106531d7650916b2998cec978",
     "gemma3n": "87d8869d0ae24b218caf065dc771334f9ffa8e274cd98724f4a3a45c969d5a82",
+    "grok": "3b32e82f7d5390d33668a40c55d55029efa6503a2abba03c8591b5a502cf8769",
+    "grok, older": "8f1bddde2123b4852efee3e444f26cb31f841c49eab51bc23b0a55b9b038442a",
 }

@@ -44,6 +44,8 @@ def test_without_sections_no_position_would_turn(tmp_path: Path) -> None:
         ("deepseek2-ocr", {"rope__scaling__attn_factor": 1.2}, "than 10000.0, or are scaled"),
         ("deci", {"feed_forward_length": [0, 96, 192, 0, 96]}, "layer 0 has heads, and no feed"),
         ("deci", {"attention__head_count_kv": [0] * 5}, "no layer has attention"),
+        ("grok", {"rope__scaling__yarn_beta_fast": 0.0}, "YaRN's betas are (0.0, 1.0)"),
+        ("grok", {"rope__scaling__yarn_ext_factor": 0.5}, "yarn_ext_factor is not 1"),
         ("hunyuan_vl", {"rope__dimension_sections": 4}, "are not four counts"),
         ("hunyuan_vl", {"rope__dimension_sections": [8, 8]}, "are not four counts"),
     ],

@@ -41,9 +41,8 @@ TAKES_FLOATS, WEIGHS = 1, 2  # words of GATHER. WEIGHS: rows are multiplied by t
 DOWN, OUT = 1, 2  # words of EXPERTS_DOWN and COMBINE
 WEIGHED = 3  # of COMBINE: rows were multiplied by their shares before
 DOWN_BIAS, ADDED, SHARED, SHARED_GATE = range(4, 8)
-OUT_NORM, SHARED_NORM, EPSILON = range(
-    17, 20
-)  # weights of norms of what experts, and a shared one, give; or 0
+# Weights of norms of what experts, and a shared one, give, or 0; SHARED_SHARE: of the shared one, if it has no gate.
+OUT_NORM, SHARED_NORM, EPSILON, SHARED_SHARE = range(17, 21)
 
 
 @define(VOID, INT, INT, INT)
@@ -241,7 +240,7 @@ def combine_phase(board: Any, row: Any, counter: Any) -> None:
             x = word(row + 8 * SHARED) + m * width * 4
             if word(row + 8 * SHARED_NORM):
                 norm(on.RMS_NORM, x, word(row + 8 * SHARED_NORM), 0, epsilon, x, width)
-            share = np.float32(1)
+            share = real(row + 8 * SHARED_SHARE)
             if word(row + 8 * SHARED_GATE):
                 normed = word(board + 8 * on.INPUT_FLOATS) + m * width * 4
                 share = sigmoid_of(dot(normed, word(row + 8 * SHARED_GATE), width))

@@ -18,6 +18,7 @@ ROUTINGS = {
     "sigmoid renormalised": on.SIGMOID_RENORMALISED,
     "sigmoid before": on.SIGMOID_BY_SCORE,
 }
+_ROOT_OF_HALF = 0.7071067811865476
 ROUTINGS_TO_1 = {"softmax": on.RENORMALISED, "sigmoid": on.SIGMOID_RENORMALISED}
 
 
@@ -81,10 +82,11 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
     """The words of the files in mixture, in their order."""
     anatomy, kept, family = weights.anatomy, places.mixture, weights.anatomy.family
     name, is_dense = f"blk.{layer}.", family.shared_expert == "dense"
-    shared = kept.shared if anatomy.shared_hidden or is_dense else 0
+    is_beside = is_dense or anatomy.is_fed_beside
+    shared = kept.shared if anatomy.shared_hidden or is_beside else 0
     if shared:
         kind, hidden = "_shexp", anatomy.shared_hidden
-        if is_dense:
+        if is_beside:
             kind, hidden = "", anatomy.by_layer[layer].hidden
         limit = anatomy.by_layer[layer].limit
         yield from feed_forward(weights, name, tile_outputs, kind, hidden, shared, limit=limit)
@@ -106,7 +108,10 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
     routing = anatomy.routing
     by_chance = choice or anatomy.groups or routing.startswith("sigmoid")
     chances = kept.chances if by_chance else 0
-    scales = float_word(anatomy.share_scale), weights.vector(f"{name}ffn_down_exps.scale")
+    factor, share = anatomy.share_scale, 1.0  # of the experts' shares, and that of the shared one
+    if anatomy.is_fed_beside:
+        factor = share = _ROOT_OF_HALF
+    scales = float_word(factor), weights.vector(f"{name}ffn_down_exps.scale")
     route = phase(on.ROUTE, routings[routing], bias, chances, choice, *scales)
     yield [*route, anatomy.groups, anatomy.groups_used]
     yield phase(on.SORT)
@@ -128,4 +133,4 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
     gated = weights.vector(f"{name}ffn_gate_inp_shexp.weight")
     last = phase(on.COMBINE, 0, kept.out, weighs, biases[2], places.added, shared, gated)
     norms = [weights.vector(f"{name}{norm}.weight") for norm in reversed(after)]
-    yield [*last, *norms, float_word(anatomy.epsilon)]
+    yield [*last, *norms, float_word(anatomy.epsilon), float_word(share)]
