@@ -36,6 +36,7 @@ NAMES = {
     on.QUANTISE: "quantise",
     on.GATED: "gated",
     on.WHOLE_NORMS: "whole norms",
+    on.CLAMP: "clamp",
     on.ROUTE: "route",
     on.SORT: "sort",
     on.GATHER: "gather",

@@ -80,7 +80,7 @@ class CpuRunner:
         self._weights = Weights(path, target, threads, kept)
         anatomy = self._weights.anatomy
         context = context_of(context_length, anatomy.train_context)
-        if anatomy.family.turns == "none":  # learned positions: the model has no others
+        if self._weights.has("position_embd.weight"):  # learned: the model has no others
             context = min(context, anatomy.train_context)
         self._slots = Slots(anatomy, context, kv_bytes, num_slots)
         context = min(context, self._slots.num_cells)

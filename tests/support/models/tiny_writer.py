@@ -317,6 +317,8 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
             f"attn_{name}_norm.weight",
             norm.reshape(heads, size) if tiny.head_norms == "own" else norm,
         )
+        if tiny.head_norms == "whole" and tiny.has_norm_bias:
+            yield f"attn_{name}_norm.bias", weights.vector(0.0, count)
     if tiny.is_attention_gated or tiny.gate_rows:
         rows = tiny.gate_rows * query_heads // HEADS
         yield "attn_gate.weight", weights.matrix(rows or queries, WIDTH)

@@ -36,9 +36,11 @@ _TAIL = """
 - A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
   not applied: llama.cpp does the same.
 - ALiBi: scores fall with every token of distance, by a slope of each head; slopes are powers of two of exact
-  exponents, distances are whole numbers. The greatest exponent is 8, or what the file says (jais; without it there are
-  no positions). Baichuan's models are told apart by their number of layers, as in llama.cpp: others than the two of
-  the table have no positions at all.
+  exponents, distances are whole numbers. The greatest exponent is 8, or what the file says (jais, mpt; without it
+  there are no biases). Baichuan's models are told apart by their number of layers, as in llama.cpp: others than the
+  two of the table have no positions at all. No real file of these models was at hand.
+- MPT's models whose queries and keys are normed are not given to llama.cpp (build 11549), which would end the process
+  over them; row by row it computes them, and agrees.
 - Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
 - Gated delta nets, Mamba 1 and 2, RWKV and convolutions carry a state from token to token instead of keys and values:
   of each sequence as much, whatever its length. Rows are computed one after another, so bits do not depend on the
@@ -126,6 +128,7 @@ _HEAD_NORMS = {
     "own": "queries and keys normed, weights of each head",
     "own or none": "queries and keys may be normed, weights of each head",
     "whole": "queries and keys normed, all heads together",
+    "whole or none": "queries and keys may be normed, all heads together",
     "unweighted": "queries and keys normed head by head without weights, where RoPE turns them",
 }
 _ROTATED = {
@@ -210,6 +213,7 @@ def _norms(family: Family) -> str:
     places += [] if family.has_norm_weights else ["without weights"]
     places += ["inside"] if any(family.sub_norms) else []
     bias = ", with bias" if family.has_norm_bias else ""
+    bias += ", may have bias" if family.may_have_norm_bias else ""
     kind = _NORMS[family.norm] + (" or RMS" if family.may_norm_by_rms else "")
     return f"{kind}, {' and '.join(places)}{bias}"
 
@@ -219,7 +223,8 @@ def _positions(family: Family) -> str:
     sections = f", sections {family.sections}" if family.sections != "none" else ""
     has_biases = family.max_bias or MOST in family.settings
     if family.rotated == "none":
-        return "ALiBi" if has_biases else "none"
+        learned = ", or learned" if family.may_learn_positions else ""
+        return f"ALiBi{learned}" if has_biases else "none"
     if family.rotated == "by depth":
         depths = family.turned_depth, family.biased_depth
         return "{} in models of {} layers, ALiBi in those of {}".format(family.turns, *depths)

@@ -18,7 +18,16 @@ Rotated = Literal[
     "none",
 ]
 Norm = Literal["rms", "layer"]
-HeadNorms = Literal["none", "each", "each or none", "own", "own or none", "whole", "unweighted"]
+HeadNorms = Literal[
+    "none",
+    "each",
+    "each or none",
+    "own",
+    "own or none",
+    "whole",
+    "whole or none",
+    "unweighted",
+]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
 Activation = Literal[
     "silu", "bounded silu", "limited silu", "gelu", "relu", "squared relu", "clamped silu", "xielu"
@@ -73,6 +82,7 @@ class Family:
     max_bias: float = 0.0
     biased_depth: int = 0
     turns_half: bool = False  # of the dimensions a file counts, in layers without a window
+    may_learn_positions: bool = False
     # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
     # "or none": if the file has none of the first two.
     sections: Sections = "none"
@@ -83,6 +93,7 @@ class Family:
     # Whose name the epsilon has in every file, if that is not the family's norm. Under the latter's it counts first.
     epsilon_of: Norm | Literal[""] = ""
     has_norm_bias: bool = False
+    may_have_norm_bias: bool = False  # norms of queries and keys too
     has_norm_weights: bool = True
     norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
     after: tuple[str, str] = ("", "")  # norms of their outputs, before the residual is added

@@ -81,6 +81,12 @@ class Anatomy:
         """Whether layers carry a state from token to token."""
         return any(layer.recurrence is not None for layer in self.by_layer)
 
+    @property
+    def norms_all_heads(self) -> bool:
+        """Whether queries and keys are normed, all heads together."""
+        kind = self.family.head_norms
+        return kind == "whole" or (kind == "whole or none" and self.has_head_norms)
+
     def has_experts(self, layer: int) -> bool:
         is_among = layer >= self.dense_layers and (layer + 1) % self.expert_period == 0
         if self.family.experts == "by layer":

@@ -96,7 +96,13 @@ def extras(anatomy: Anatomy) -> Shapes:
         whole |= _factors(anatomy, "rope_factors_long") | _factors(anatomy, "rope_factors_short")
     if "output" in family.may_bias:
         whole["output.bias"] = (anatomy.vocab_size,)
+    if family.may_learn_positions:
+        whole["position_embd.weight"] = (anatomy.width, anatomy.train_context)
+    if family.may_have_norm_bias:
+        whole["output_norm.bias"] = (anatomy.width,)
     for i, layer in enumerate(anatomy.by_layer):
+        if family.may_have_norm_bias:
+            whole |= _in_layer(i, _norm_biases(anatomy, layer))
         if layer.latent is None:
             whole |= _in_layer(i, _biases(anatomy, layer))
         if layer.recurrence is not None and layer.recurrence.mixer == "mamba":
@@ -126,13 +132,22 @@ def _biases(anatomy: Anatomy, layer: Layer) -> Shapes:
     """Biases that a layer may have."""
     family, sizes = anatomy.family, _bias_sizes(anatomy, layer)
     own: Shapes = {f"{name}.bias": (sizes[name],) for name in family.may_bias if name in sizes}
-    # A norm over all heads, or a bound, comes before a bias could be added.
-    if family.head_norms == "whole" or anatomy.clamp or layer.is_gate_joined or not layer.attends:
+    if layer.is_gate_joined or not layer.attends:
         return own
     if anatomy.has_fused_heads:
         return own | {"attn_qkv.bias": (layer.projected,)}
+    if anatomy.norms_all_heads or anatomy.clamp:  # before biases of parts could be added
+        return own
     own["attn_q.bias"] = (layer.queries,)
     return own | {f"attn_{name}.bias": (layer.keys,) for name in _parts(layer)[1:]}
+
+
+def _norm_biases(anatomy: Anatomy, layer: Layer) -> Shapes:
+    """Of norms that may have one."""
+    own: Shapes = {f"{name}.bias": (anatomy.width,) for name in anatomy.family.norms}
+    if anatomy.norms_all_heads:
+        own |= {"attn_q_norm.bias": (layer.queries,), "attn_k_norm.bias": (layer.keys,)}
+    return own
 
 
 def _in_layer(layer: int, shapes: Shapes) -> Shapes:
@@ -196,7 +211,7 @@ def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
         family.head_norms == "each or none" and anatomy.has_head_norms
     ):
         own |= {f"attn_{name}_norm.weight": (size,) for name in _parts(layer)[:2]}
-    elif family.head_norms == "whole":
+    elif anatomy.norms_all_heads:
         own |= {f"attn_{name}_norm.weight": (size * n,) for name, n in counts.items()}
     elif family.head_norms == "own" or (
         family.head_norms == "own or none" and anatomy.has_head_norms

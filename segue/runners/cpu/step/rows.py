@@ -125,28 +125,33 @@ def norm_phase(board: Any, row: Any, counter: Any) -> None:
 
 @compiled
 def whole_norms_phase(board: Any, row: Any, counter: Any) -> None:
-    """[op, address, bytes of its rows, norm, epsilon, then twice: offset, columns, weights]: in place."""
+    """[op, address, bytes of its rows, norm, epsilon, then twice: offset, columns, weights, bias or 0]: in place."""
     count = word(board + 8 * on.ROWS)
     done, m = 0, fetch_add(counter, 1)
     while m < count:
         done += 1
         base = word(row + 8) + m * word(row + 16)
         for which in range(2):
-            part = row + 40 + 24 * which
+            part = row + 40 + 32 * which
             x = base + word(part)
-            norm(word(row + 24), x, word(part + 16), 0, real(row + 32), x, word(part + 8))
+            weights, bias = word(part + 16), word(part + 24)
+            norm(word(row + 24), x, weights, bias, real(row + 32), x, word(part + 8))
         m = fetch_add(counter, 1)
     finish(board, counter, done, count)
 
 
 @compiled
 def clamp_phase(board: Any, row: Any, counter: Any) -> None:
-    """[op, address, bytes of its rows, columns, bound]: in place."""
-    count = word(board + 8 * on.ROWS)
+    """[op, address, bytes of its rows, columns, bound or 0, bias or 0]: add the bias and clamp, in place."""
+    count, columns, bound = word(board + 8 * on.ROWS), word(row + 24), real(row + 32)
     done, m = 0, fetch_add(counter, 1)
     while m < count:
         done += 1
-        clamp(word(row + 8) + m * word(row + 16), real(row + 32), word(row + 24))
+        x = word(row + 8) + m * word(row + 16)
+        if word(row + 40):
+            add_into(x, word(row + 40), columns)
+        if bound != np.float32(0):
+            clamp(x, bound, columns)
         m = fetch_add(counter, 1)
     finish(board, counter, done, count)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from segue.runners.cpu.anatomy.alibi import MOST
-from segue.runners.cpu.anatomy.families.keys import FEED_FORWARD, PLAIN
+from segue.runners.cpu.anatomy.families.keys import CLAMP, FEED_FORWARD, PLAIN
 from segue.runners.cpu.anatomy.family import Family
 
 BIASED: Mapping[str, Family] = {
@@ -25,6 +25,7 @@ BIASED: Mapping[str, Family] = {
         max_bias=8.0,
         biased_depth=40,
         is_untied=True,
+        may_have_factors=False,
     ),
     "refact": Family(rotated="none", max_bias=8.0),
     "jais": Family(
@@ -35,5 +36,25 @@ BIASED: Mapping[str, Family] = {
         is_untied=True,
         is_query_scaled_whole=True,
         settings=(MOST,),
+    ),
+    # Its positions turn.
+    "jais2": Family(
+        norm="layer",
+        has_norm_bias=True,
+        activation="squared relu",
+        is_gated=False,
+        biases=PLAIN,
+        may_have_factors=False,
+    ),
+    "mpt": Family(
+        rotated="none",
+        may_learn_positions=True,
+        norm="layer",
+        may_have_norm_bias=True,
+        head_norms="whole or none",
+        activation="gelu",
+        is_gated=False,
+        may_bias=PLAIN,
+        settings=(CLAMP, MOST),
     ),
 }

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from segue.runners.cpu.anatomy.layers import Layer
+from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
 from segue.runners.cpu.step.program.norms import sub_norm
@@ -19,14 +20,16 @@ def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     if layer.laurel:
         start = places.projected + 4 * (layer.outputs - layer.laurel)
         yield [on.NARROW, start, 4 * layer.outputs, layer.laurel, on.HIDDEN_FLOATS]
-    if anatomy.clamp:
-        bound = float_word(anatomy.clamp)
-        yield [on.CLAMP, places.projected, 4 * layer.outputs, layer.projected, bound]
-    if anatomy.family.head_norms == "whole":
+    bias = weights.vector(f"{name}attn_qkv.bias") if _is_bias_first(anatomy) else 0
+    if anatomy.clamp or bias:
+        row = [places.projected, 4 * layer.outputs, layer.projected]
+        yield [on.CLAMP, *row, float_word(anatomy.clamp), bias]
+    if anatomy.norms_all_heads:
         row = [places.projected, 4 * layer.outputs]
         row += [NORMS[anatomy.norm], float_word(anatomy.epsilon)]
-        row += [0, layer.queries, weights.vector(f"{name}attn_q_norm.weight")]
-        row += [4 * layer.queries, layer.keys, weights.vector(f"{name}attn_k_norm.weight")]
+        for part, start, count in (("q", 0, layer.queries), ("k", layer.queries, layer.keys)):
+            row += [4 * start, count]
+            row += [weights.vector(f"{name}attn_{part}_norm.{end}") for end in ("weight", "bias")]
         yield [on.WHOLE_NORMS, *row]
     heads = _heads(weights, places, number)
     yield [on.HEADS, *heads]
@@ -43,6 +46,11 @@ def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
         beside = places.streams.laurel - places.attended
         outputs += [(weights.matrix(f"{name}laurel_r.weight"), beside, on.HIDDEN_FLOATS)]
     yield products(places.attended, anatomy.width, outputs)
+
+
+def _is_bias_first(anatomy: Anatomy) -> bool:
+    """Whether a bias must be added before all heads are normed together, or before they are bounded."""
+    return anatomy.norms_all_heads or anatomy.clamp > 0
 
 
 def _gate(weights: Weights, places: Places, layer: Layer) -> Row:
@@ -78,7 +86,9 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
     """The words of heads.py, in its order."""
     anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
     starts = (0, layer.asked, layer.asked + layer.keys) if layer.has_keys else (0, 0, 0)
-    if anatomy.has_fused_heads:
+    if _is_bias_first(anatomy):
+        biases = [0, 0, 0]
+    elif anatomy.has_fused_heads:
         biases = [weights.vector(f"{name}attn_qkv.bias", start) for start in starts]
     else:
         biases = [weights.vector(f"{name}attn_{part}.bias") for part in "qkv"]

@@ -7,6 +7,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.words import NORMS, Row, float_word
 from segue.runners.cpu.weights import Weights
 
+LEARNED = "position_embd.weight"
 NORM_WORDS = 14  # words of a norm's instruction before its kind: see rows.py
 
 
@@ -50,7 +51,7 @@ def norm(
     anatomy, family = weights.anatomy, weights.anatomy.family
     row = [on.NORM, source]
     if source == on.FROM_EMBEDDING:
-        learned = weights.matrix("position_embd.weight") if family.turns == "none" else 0
+        learned = weights.matrix(LEARNED) if weights.has(LEARNED) else 0
         row += [weights.matrix("token_embd.weight"), float_word(anatomy.embedding_scale), learned]
     else:
         row += [0, 0, 0]
