@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, Tiny, Value
+from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, WIDTH, Tiny, Value
 
 _FUSED = ("up", "down")
 _MIXTURE: dict[str, Value] = {"expert_count": 8, "expert_used_count": 3}
@@ -103,6 +103,13 @@ UNCOMMON: Mapping[str, Tiny] = {
         feeds_beside=False,
         settings=_MIXTURE,
     ),
+    "arctic": Tiny(
+        "arctic",
+        norms=("attn_norm", "ffn_norm", "ffn_norm_exps"),
+        experts=8,
+        feeds_beside=True,
+        beside_hidden=WIDTH,
+    ).with_settings(**_MIXTURE),
     "paddleocr": Tiny("paddleocr", head_size=32).with_settings(
         rope__dimension_sections=[4, 5, 3, 4]
     ),

@@ -85,6 +85,7 @@ class Tiny:
     means: Mapping[str, float] = field(default_factory=dict)  # of norms' weights, if not the usual
     embedding_gain: float = 0.0  # 0: as is usual
     feeds_beside: bool = False  # each layer has a feed-forward beside its experts, without norms
+    beside_hidden: int = 0  # its columns; 0: as usual
     has_sub_norms: bool = False  # of what the last products take
     has_pictures: bool = False  # layers have matrices of their own for what pictures give
 
@@ -341,6 +342,7 @@ def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[st
             yield from beside_experts(tiny.experts, WIDTH, weights)
     if tiny.has_sub_norms:
         yield "ffn_sub_norm.weight", weights.vector(1.0, hidden)
+    hidden = tiny.beside_hidden or hidden
     up_rows = tiny.up_rows * hidden // HIDDEN
     shapes = {"gate": (hidden, WIDTH), "up": (up_rows, WIDTH), "down": (WIDTH, hidden)}
     for name in tiny.feed_forward:

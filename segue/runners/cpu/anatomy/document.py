@@ -302,6 +302,7 @@ def _feed_forward(family: Family) -> str:
     choices = {"none": dense, "some": f"{dense}; or {experts}", "all": f"{dense}; {experts}"}
     choices["by layer"] = f"{dense}; or {experts} in layers that have them"
     ends = {"a part": "; in layers of its own", "as counted": "; none in layers without columns"}
+    ends |= {"experts first": ", which take what attention takes, both in each layer"}
     return choices[family.experts] + ends.get(family.layers_are, "")
 
 

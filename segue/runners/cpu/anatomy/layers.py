@@ -158,6 +158,8 @@ def heads_of(header: GgufHeader) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def hidden_sizes(header: GgufHeader, family: Family) -> tuple[int, ...]:
     """Columns of the feed-forward of each layer."""
     told = counts(header, BY_LAYER[2])
+    if family.layers_are == "experts first":  # what is told is of experts
+        return (header.count("embedding_length"),) * len(told)
     return tuple(count // 2 for count in told) if family.halves_hidden else told
 
 

@@ -22,6 +22,7 @@ from segue.runners.cpu.anatomy.states.rwkv import (
 from segue.runners.cpu.anatomy.states.shapes import KDA_PARTS, RECURRENT, mamba_extras
 from segue.runners.cpu.anatomy.streams import layer_shapes, whole_shapes
 
+EXPERTS_NORM = "ffn_norm_exps"  # before experts that come first
 # Norms with a feed-forward beside experts: before the experts, after the feed-forward, after the experts.
 DENSE_NORMS = ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2")
 
@@ -40,6 +41,7 @@ _OF_VECTORS = (
     "norm.weight",
     "norm_1.weight",
     "norm_2.weight",
+    f"{EXPERTS_NORM}.weight",
     "sinks.weight",
     "inp_shexp.weight",
     "altup_router.weight",
@@ -238,7 +240,9 @@ def _feed_forward(anatomy: Anatomy, layer: Layer, has_experts: bool) -> Shapes:
         return own | channel_mix_shapes(width, hidden, family.is_output_gated)
     if has_experts:
         own |= _experts(anatomy)
-        if family.shared_expert != "dense" and not anatomy.is_fed_beside:
+        if family.layers_are == "experts first":
+            own |= _norm(anatomy, EXPERTS_NORM)
+        elif family.shared_expert != "dense" and not anatomy.is_fed_beside:
             return own
     up = 2 * hidden if family.is_gate_fused else hidden
     own |= {"ffn_up.weight": (width, up), "ffn_down.weight": (hidden, width)}

@@ -155,6 +155,7 @@ BITS: dict[str, str] = {
     "gemma3n": "4e721c6d61163a6ab83238399b10c5c8608e48abe75284d8d62b641040785875",
     "grok": "377b5ec97e08084c7622b0a9423f4f853a4256fd984120598c11fde98d91e95c",
     "grok, older": "516b1c7d7ebd7387aaa00d682bc689861fff54d4ef4a1fa540932630b27ca955",
+    "arctic": "ad058819e03872a479e8a5b18dbfa8cc0a13d7801bcf106ec14fd6888db19b7d",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -312,4 +313,5 @@ BITS_OF_Q8: dict[str, str] = {
     "gemma3n": "87d8869d0ae24b218caf065dc771334f9ffa8e274cd98724f4a3a45c969d5a82",
     "grok": "3b32e82f7d5390d33668a40c55d55029efa6503a2abba03c8591b5a502cf8769",
     "grok, older": "8f1bddde2123b4852efee3e444f26cb31f841c49eab51bc23b0a55b9b038442a",
+    "arctic": "15c08d7632bf249443150c38a1b086a633cb48699604c7576ed09b354fe9ea35",
 }

@@ -88,6 +88,13 @@ UNCOMMON: Mapping[str, Family] = {
             "rope.scaling.yarn_ext_factor",
         ),
     ),
+    "arctic": Family(
+        "neighbours",
+        experts="all",
+        layers_are="experts first",
+        may_have_factors=False,
+        settings=EXPERTS,
+    ),
     "paddleocr": Family(
         sections="side by side",
         may_bias=("attn_output",),

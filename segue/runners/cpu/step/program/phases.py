@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from segue.runners.cpu.anatomy.tensors import EXPERTS_NORM
 from segue.runners.cpu.memory import zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.attention import attention
@@ -120,12 +121,28 @@ def _parts(
 ) -> Iterator[tuple[str, Iterator[Row], list[Summand]]]:
     """Of a layer that may lack a part: the norm before each part that it has, its phases, and what it gives."""
     family, own = weights.anatomy.family, weights.anatomy.by_layer[layer]
+    if family.layers_are == "experts first":
+        yield from _experts_first(weights, places, layer, tile_outputs)
+        return
     if own.mixes:
         given = _summands(weights, places, layer)
         yield family.norms[0], _mixed(weights, places, layer), given
     if own.hidden and family.layers_are != "a mixer":
         fed = _fed(weights, places, layer, tile_outputs)
         yield family.norms[1] or family.norms[0], fed, [_added(weights, places, layer)]
+
+
+def _experts_first(
+    weights: Weights, places: Places, layer: int, tile_outputs: int
+) -> Iterator[tuple[str, Iterator[Row], list[Summand]]]:
+    """The same of a layer whose experts take the residual as it was before attention: what that gives waits for them."""
+    name, norms = f"blk.{layer}.", weights.anatomy.family.norms
+    hidden, place = weights.anatomy.by_layer[layer].hidden, places.attended
+    yield norms[0], _mixed(weights, places, layer), []
+    chosen = experts(weights, places, layer, tile_outputs)
+    yield EXPERTS_NORM, chosen, _summands(weights, places, layer)
+    fed = feed_forward(weights, name, tile_outputs, "", hidden, place)  # which was added
+    yield norms[1], fed, [_added(weights, places, layer), Summand(place, 0, 0)]
 
 
 def _mixed(weights: Weights, places: Places, layer: int) -> Iterator[Row]:
