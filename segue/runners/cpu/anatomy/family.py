@@ -148,8 +148,8 @@ class Family:
     is_embedding_norm_plain: bool = False  # without weights
     # "a part": attention, or a mixer, or a feed-forward; "a mixer": there is nothing else. "as counted": attention, if
     # the file counts heads of keys, or one matrix, if it counts heads only; and a feed-forward, if it counts columns.
-    # "experts first": they take what attention takes, by a norm of their own; then a feed-forward as wide as the residual
-    # takes what attention gave.
+    # "experts first": they take what attention takes, by a norm of their own; then a feed-forward, as wide as the
+    # residual, takes what attention gave.
     layers_are: Layers = "whole"
     has_time_norms: bool = False  # Mamba 1: what times, B and C are made of is normed, with weights
     # Delta nets: values of heads that share a key are side by side, and beta and alpha of these heads are one matrix.

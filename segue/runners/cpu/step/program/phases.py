@@ -135,7 +135,7 @@ def _parts(
 def _experts_first(
     weights: Weights, places: Places, layer: int, tile_outputs: int
 ) -> Iterator[tuple[str, Iterator[Row], list[Summand]]]:
-    """The same of a layer whose experts take the residual as it was before attention: what that gives waits for them."""
+    """The same of a layer whose experts take the residual as it was before attention, whose output waits for them."""
     name, norms = f"blk.{layer}.", weights.anatomy.family.norms
     hidden, place = weights.anatomy.by_layer[layer].hidden, places.attended
     yield norms[0], _mixed(weights, places, layer), []
