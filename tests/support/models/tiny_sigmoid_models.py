@@ -24,6 +24,14 @@ _STEP = Tiny(
     attention__sliding_window_pattern=[False, True, False, True], rope__freq_base=1e5,
     swiglu_clamp_exp=[0.0, 0.3, 0.0, 0.2], swiglu_clamp_shexp=[0.4, 0.0, 0.0, 0.3],
 )  # fmt: skip
+_MIMO = Tiny(
+    "mimo2", head_size=48, value_size=32, experts=8, choice_bias=True,
+    has_windowed_sinks=True,
+).with_settings(
+    **_MIXTURE, expert_gating_func=2, attention__head_count_kv=[1, 2, 1],
+    attention__sliding_window=20, attention__sliding_window_pattern=[False, True, False],
+    rope__dimension_count=16, rope__freq_base=1e6,
+)  # fmt: skip
 
 BY_SIGMOID: Mapping[str, Tiny] = {
     "hy_v3": Tiny(
@@ -49,5 +57,10 @@ BY_SIGMOID: Mapping[str, Tiny] = {
         attention__sliding_window_pattern=[False, True, False, True, False],
         rope__freq_base_swa=2e4, swiglu_clamp_exp=0.2, swiglu_clamp_shexp=0.0,
         nextn_predict_layers=1, moe_every_n_layers=1,
+    ),
+    "mimo2": _MIMO,
+    "mimo2, one matrix, drafts": replace(_MIMO, is_fused=True, has_windowed_sinks=False, next_layers=1).with_settings(
+        attention__head_count_kv=2, attention__value_scale=0.7, rope__freq_base_swa=2e4,
+        attention__sliding_window_pattern=[False, True, True, False], nextn_predict_layers=1,
     ),
 }  # fmt: skip

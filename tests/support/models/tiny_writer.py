@@ -42,6 +42,7 @@ class Tiny:
     has_norm_weights: bool = True
     head_size: int = WIDTH // HEADS
     heads: int = HEADS
+    value_size: int = 0  # of heads; 0: as keys
     key_heads: int = KEY_HEADS
     is_fused: bool = False  # queries, keys and values
     qkv_bias: bool = False
@@ -56,6 +57,7 @@ class Tiny:
     expert_bias: bool = False
     choice_bias: bool = False
     has_sinks: bool = False
+    has_windowed_sinks: bool = False  # in layers with a window only
     is_attention_gated: bool = False
     gate_rows: int = 0  # if it is gated by less than a number for each dimension
     is_gate_joined: bool = False  # with the queries
@@ -186,7 +188,7 @@ def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
         "attention.head_count": tiny.heads,
         "attention.head_count_kv": tiny.key_heads,
         "attention.key_length": tiny.head_size,
-        "attention.value_length": tiny.head_size,
+        "attention.value_length": tiny.value_size or tiny.head_size,
         tiny.epsilon: 1e-5,
         "vocab_size": vocab,
         **(tiny.latent.settings() if tiny.latent else {}),
@@ -297,7 +299,10 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
     if tiny.latent is not None:
         yield from tiny.latent.tensors(WIDTH, weights)
         return
-    parts = {"qkv": queries + 2 * keys} if tiny.is_fused else {"q": asked, "k": keys, "v": keys}
+    values = key_heads * (tiny.value_size or size)
+    parts = {"q": asked, "k": keys, "v": values}
+    if tiny.is_fused:
+        parts = {"qkv": queries + keys + values}
     if tiny.layers > layer >= tiny.layers - tiny.count("attention.shared_kv_layers", 0):
         parts = parts if tiny.has_unused_keys else {"q": queries}
     elif tiny.lacks_values and not tiny.is_windowed(layer):
@@ -306,7 +311,8 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
         yield f"attn_{name}.weight", weights.matrix(rows, WIDTH)
         if tiny.qkv_bias:
             yield f"attn_{name}.bias", weights.vector(0.0, rows)
-    yield "attn_output.weight", weights.matrix(WIDTH, queries)
+    attended = query_heads * (tiny.value_size or size)
+    yield "attn_output.weight", weights.matrix(WIDTH, attended)
     if "attn_output" in tiny.biases:
         yield "attn_output.bias", weights.vector(0.0, WIDTH)
     for name, heads in {"q": query_heads, "k": key_heads}.items() if tiny.head_norms else ():
@@ -325,7 +331,7 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
         yield "attn_gate.weight", weights.matrix(rows or queries, WIDTH)
     if tiny.has_sub_norms:
         yield "attn_sub_norm.weight", weights.vector(1.0, queries)
-    if tiny.has_sinks:
+    if tiny.has_sinks or (tiny.has_windowed_sinks and tiny.is_windowed(layer)):
         yield "attn_sinks.weight", 5 * weights.vector(0.2, query_heads)
 
 

@@ -68,9 +68,10 @@ _TAIL = """
 - Granite with windows (`granite_swa`): a shared expert, whose gate and up would be one matrix, and what is for pictures
   (`deepstack_mapping`) are refused to llama.cpp. No real file was at hand of it, nor of `spark2_5`, `maple`,
   `smallthinker` and `muse-glimmer`. SmallThinker's windows have 4096 tokens whatever a file says, as in llama.cpp.
-- Of later mixtures (`hy_v3`, `cohere2moe`, `step35`) no real file was at hand. A file of `cohere2moe` with a base of
-  RoPE for layers with a window is refused to llama.cpp, which passes over that. What a bounded silu takes (`maple`),
-  or a limited one gives (`step35`), and what it multiplies, has a limit in the layers for which the file names one.
+- Of later mixtures (`hy_v3`, `cohere2moe`, `step35`, `mimo2`) no real file was at hand. A file of `cohere2moe` with a
+  base of RoPE for layers with a window is refused to llama.cpp, which passes over that. What a bounded silu takes
+  (`maple`), or a limited one gives (`step35`), and what it multiplies, has a limit in the layers for which the file
+  names one. In memory MiMo's values take as much room as its keys, which are wider.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
@@ -261,8 +262,12 @@ def _attention(family: Family) -> str:
         )
     if family.score_cap:
         parts.append("soft-capped")
-    if family.has_sinks:
-        parts.append("sinks")
+    if family.has_sinks or family.may_have_sinks:
+        parts.append("sinks" if family.has_sinks else "sinks in some layers")
+    if family.may_narrow_values:
+        parts.append("values may be narrower than keys")
+    if "attention.value_scale" in family.settings:
+        parts.append("what it gives may be scaled")
     if family.attention_gate != "none":
         parts.append(_GATES[family.attention_gate])
     if family.layers_are == "as counted":

@@ -132,6 +132,9 @@ class Family:
     halves_experts: bool = False  # what experts give is halved where there is a shared one
     has_choice_bias: bool = False  # experts may be chosen with a bias that their shares do not have
     has_sinks: bool = False
+    may_have_sinks: bool = False  # in some layers
+    has_head_biases: bool = True  # queries, keys and values may have one
+    may_narrow_values: bool = False  # values may have fewer numbers than keys
     # Attention's output is multiplied by the sigmoid of a product: of a matrix of its own, or of that of the queries,
     # where each head's gate follows its query; "heads": of a matrix of its own, with one output for each head.
     attention_gate: Gate = "none"

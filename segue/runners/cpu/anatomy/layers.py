@@ -34,6 +34,7 @@ class Layer:
     limit: float = 0.0  # of the feed-forward, and of a shared expert: see family.py; 0: none
     expert_limit: float = 0.0  # the same of other experts
     laurel: int = 0  # floats per row of a small product beside attention; 0: none
+    value_size: int = 0  # numbers of a head's value, if it has fewer than a key; 0: as many
 
     @property
     def has_keys(self) -> bool:
@@ -61,6 +62,15 @@ class Layer:
         return self.key_heads * self.head_size
 
     @property
+    def mixed(self) -> int:
+        """Numbers that attention gives for each query head."""
+        return self.value_size or self.head_size
+
+    @property
+    def values(self) -> int:
+        return self.key_heads * self.mixed
+
+    @property
     def asked(self) -> int:
         """Floats per row in queries, and in gates that are joined with them."""
         return self.queries + (self.gate if self.is_gate_joined else 0)
@@ -68,7 +78,7 @@ class Layer:
     @property
     def projected(self) -> int:
         """Floats per row in those, and in keys and values of its own."""
-        return self.asked + (2 * self.keys if self.has_keys else 0)
+        return self.asked + (self.keys + self.values if self.has_keys else 0)
 
     @property
     def outputs(self) -> int:
@@ -80,7 +90,7 @@ class Layer:
     @property
     def taken(self) -> int:
         """Floats per row that the product after attention takes."""
-        return self.queries if self.latent is None else self.heads * self.latent.values
+        return self.heads * (self.mixed if self.latent is None else self.latent.values)
 
 
 def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
@@ -116,6 +126,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             is_linear=family.layers_are == "as counted" and heads[i] > 0 and not attends[i],
             limit=limits[i],
             expert_limit=expert_limits[i],
+            value_size=header.count("attention.value_length") if family.may_narrow_values else 0,
         )
         for i, latent in enumerate(latents[:count])
     )

@@ -37,6 +37,7 @@ class Anatomy:
     layer_columns: int  # of the embeddings that each layer has for itself; 0: none
     clamp: float  # the greatest size of numbers of queries, keys and values
     query_scale: float
+    attended_scale: float  # of what attention gives
     temperature: float  # by which queries grow with their position
     max_bias: float  # of ALiBi, see alibi.py
     score_cap: float
@@ -125,6 +126,7 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         layer_columns=header.count("embedding_length_per_layer_input"),
         clamp=max(0.0, real(header, CLAMP)) if CLAMP in family.settings else 0.0,
         query_scale=_query_scale(header, family, by_layer[attending], scale),
+        attended_scale=_attended_scale(header),
         temperature=family.temperature or real(header, "attention.temperature_scale"),
         max_bias=max_bias(header, family),
         score_cap=real(header, "attn_logit_softcapping", family.score_cap),
@@ -167,6 +169,11 @@ def _query_scale(header: GgufHeader, family: Family, layer: Layer, size: int) ->
     by_size = 1.0 / size if family.is_query_scaled_whole else root
     told = real(header, "attention.scale") or real(header, "attention.output_scale")
     return told or family.query_scale or by_size
+
+
+def _attended_scale(header: GgufHeader) -> float:
+    told = real(header, "attention.value_scale")
+    return 0.0 if told == 1.0 else told
 
 
 def _routing(header: GgufHeader, family: Family) -> Routing:

@@ -87,6 +87,7 @@ REALS = (
     "attention.output_scale",
     "attention.scale",
     "attention.temperature_scale",
+    "attention.value_scale",
     "embedding_scale",
     "expert_weights_scale",
     "logit_scale",

@@ -238,11 +238,13 @@ def _wrong_widths(header: GgufHeader) -> str | None:
             return f"positions turn {latent.turned} dimensions, not a multiple of {LANES}"
     for is_windowed, end in ((False, ""), (True, "_swa")) if latent is None else ():
         size, values = head_size(header, is_windowed), header.count(f"attention.value_length{end}")
-        if values not in (0, size):
+        if values not in (0, size) and not (family.may_narrow_values and values <= size):
             return f"values are {values} wide, keys {size}"
         if size % LANES or not size:
             return f"heads are {size} wide, not a multiple of {LANES}"
-        wide += [("all heads together", heads * size) for heads in heads_each]
+        if values % LANES:
+            return f"values are {values} wide, not a multiple of {LANES}"
+        wide += [("all heads together", heads * (values or size)) for heads in heads_each]
     wide += [("the feed-forward", hidden) for hidden in hidden_sizes(header, family)]
     for what, count in wide:
         if count % GROUP:

@@ -111,6 +111,8 @@ def extras(anatomy: Anatomy) -> Shapes:
             whole |= _in_layer(i, mamba_extras(layer.recurrence))
         if layer.recurrence is not None and layer.recurrence.mixer in RWKV:
             whole |= _in_layer(i, time_mix_extras(layer.recurrence, family.norm == "rms"))
+        if family.may_have_sinks and layer.attends:
+            whole |= _in_layer(i, {"attn_sinks.weight": (layer.heads,)})
         if family.has_layer_scales:
             whole |= _in_layer(i, {"layer_output_scale.weight": (1,)})
         if family.has_choice_bias and anatomy.has_experts(i):
@@ -135,6 +137,8 @@ def _biases(anatomy: Anatomy, layer: Layer) -> Shapes:
     family, sizes = anatomy.family, _bias_sizes(anatomy, layer)
     own: Shapes = {f"{name}.bias": (sizes[name],) for name in family.may_bias if name in sizes}
     if layer.is_gate_joined or not layer.attends:
+        return own
+    if not family.has_head_biases:
         return own
     if anatomy.has_fused_heads:
         return own | {"attn_qkv.bias": (layer.projected,)}
@@ -196,16 +200,17 @@ def _mixer(anatomy: Anatomy, layer: Layer) -> Shapes:
 
 
 def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
-    width, family, queries, keys = anatomy.width, anatomy.family, layer.queries, layer.keys
+    width, family = anatomy.width, anatomy.family
     own: Shapes = {}
     if anatomy.has_fused_heads:
         own["attn_qkv.weight"] = (width, layer.projected)
     else:
         own["attn_q.weight"] = (width, layer.asked)
-        own |= {f"attn_{name}.weight": (width, keys) for name in _parts(layer)[1:]}
-    own["attn_output.weight"] = (queries, width)
+        counts = {"k": layer.keys, "v": layer.values}
+        own |= {f"attn_{name}.weight": (width, counts[name]) for name in _parts(layer)[1:]}
+    own["attn_output.weight"] = (layer.taken, width)
     if name := family.sub_norms[0]:
-        own[f"{name}.weight"] = (queries,)
+        own[f"{name}.weight"] = (layer.taken,)
     if layer.gate and not layer.is_gate_joined:
         own["attn_gate.weight"] = (width, layer.gate)
     size, counts = layer.head_size, {"q": layer.heads, "k": layer.key_heads}

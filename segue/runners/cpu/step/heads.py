@@ -46,7 +46,8 @@ from segue.runners.cpu.step.pieces import finish
     V_NORM,  # weights of the norm of values, or 0
     Q_BYTES,  # from one head's queries to the next
     SLOPES,  # address of one number per head, by which scores fall with distance; 0: none
-) = range(1, 34)
+    MIXED,  # numbers of a value
+) = range(1, 35)
 
 
 @compiled
@@ -89,18 +90,19 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
     if not word(row + 8 * K):
         return
     key = base + word(row + 8 * K) + head * size * 4
-    value = base + word(row + 8 * V) + head * size * 4
+    mixed = word(row + 8 * MIXED)
+    value = base + word(row + 8 * V) + head * mixed * 4
     if word(row + 8 * K_BIAS):
         add_into(key, word(row + 8 * K_BIAS) + head * size * 4, size)
     if word(row + 8 * V_BIAS):
-        add_into(value, word(row + 8 * V_BIAS) + head * size * 4, size)
+        add_into(value, word(row + 8 * V_BIAS) + head * mixed * 4, mixed)
     _turn(row, key, word(row + 8 * K_NORM) + head * word(row + 8 * K_NORM_BYTES), position)
     if word(row + 8 * V_NORM):
         kind, epsilon = word(row + 8 * NORM), real(row + 8 * EPSILON)
-        norm(kind, value, word(row + 8 * V_NORM), 0, epsilon, value, size)
+        norm(kind, value, word(row + 8 * V_NORM), 0, epsilon, value, mixed)
     place = position % BLOCK
     put_key(key, word(row + 8 * KEYS) + block + place * 2, size)
-    put_value(value, word(row + 8 * VALUES) + block + place * size * 2, size)
+    put_value(value, word(row + 8 * VALUES) + block + place * size * 2, mixed)
 
 
 @compiled
@@ -171,11 +173,12 @@ def _attend_item(
     board: Any, row: Any, first: Any, rows: Any, head: Any, tid: Any, upcoming: Any
 ) -> None:
     size, shared = word(row + 8 * SIZE), word(row + 8 * SHARED)
-    columns = word(row + 8 * KEY_HEADS) * shared * size
+    mixed = word(row + 8 * MIXED)
+    columns = word(row + 8 * KEY_HEADS) * shared * mixed
     offset = head * size * BLOCK * 2
     queries = word(board + 8 * on.QUERIES)
     queries += (head * word(board + 8 * on.ROWS) + first) * shared * size * 4
-    out = word(board + 8 * on.HEADS_FLOATS) + (first * columns + head * shared * size) * 4
+    out = word(board + 8 * on.HEADS_FLOATS) + (first * columns + head * shared * mixed) * 4
     scratch = word(board + 8 * on.SCRATCH) + tid * word(board + 8 * on.SCRATCH_BYTES)
     table = word(word(board + 8 * on.TABLES) + 8 * first)
     context = word(word(board + 8 * on.POSITIONS) + 8 * first) + 1
@@ -192,19 +195,19 @@ def _attend_item(
             word(row + 8 * BLOCK_BYTES),
             table,
             size,
-            size,
+            mixed,
             scratch,
-            out + i * size * 4,
+            out + i * mixed * 4,
             columns * 4,
-            size * 4,
+            mixed * 4,
             word(row + 8 * WINDOW),
             real(row + 8 * CAP),
             sinks + (head * shared + i) * 4 if sinks else 0,
             slopes + (head * shared + i) * 4 if slopes else 0,
             upcoming,
         )
-    if shared * size % 32 == 0:
-        _round(board, first, rows, columns, head * shared * size, shared * size)
+    if shared * mixed % 32 == 0:
+        _round(board, first, rows, columns, head * shared * mixed, shared * mixed)
 
 
 @compiled

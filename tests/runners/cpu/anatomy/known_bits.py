@@ -156,6 +156,8 @@ BITS: dict[str, str] = {
     "grok": "377b5ec97e08084c7622b0a9423f4f853a4256fd984120598c11fde98d91e95c",
     "grok, older": "516b1c7d7ebd7387aaa00d682bc689861fff54d4ef4a1fa540932630b27ca955",
     "arctic": "ad058819e03872a479e8a5b18dbfa8cc0a13d7801bcf106ec14fd6888db19b7d",
+    "mimo2": "a720be95c114cbf6677b55c937f02782aeca8c3f4c64a56b3205a8fe587327cd",
+    "mimo2, one matrix, drafts": "082ef0a44e501bdf4dfa922eb72299b9396db07dda87d3f73c4b1cce32f5e893",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -314,4 +316,6 @@ BITS_OF_Q8: dict[str, str] = {
     "grok": "3b32e82f7d5390d33668a40c55d55029efa6503a2abba03c8591b5a502cf8769",
     "grok, older": "8f1bddde2123b4852efee3e444f26cb31f841c49eab51bc23b0a55b9b038442a",
     "arctic": "15c08d7632bf249443150c38a1b086a633cb48699604c7576ed09b354fe9ea35",
+    "mimo2": "ecc8e8163f6ad4a5a081fe52c5b32400d7bce5ef386b85c1b476488671089389",
+    "mimo2, one matrix, drafts": "b0693a1bf49513d918d23104da5dff6aa881372ee9d57c314d87e16426e8488b",
 }

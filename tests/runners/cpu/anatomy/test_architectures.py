@@ -202,6 +202,8 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
         "jamba with experts",
         "kimi-linear",
         "plamo2",
+        "step35",
+        "mimo2",
         "rwkv6",
         "rwkv6qwen2",
         "rwkv7",
@@ -252,7 +254,7 @@ def test_quantised_weights_agree_with_llama_cpp(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["gemma2", "gpt-oss", "gemma3n", "gemma4", "gemma4, embeddings of layers"]
+    "name", ["gemma2", "gpt-oss", "gemma3n", "gemma4", "gemma4, embeddings of layers", "mimo2"]
 )
 def test_windows_reach_over_segments_of_attention(tmp_path: Path, name: str) -> None:
     tiny = MODELS[name].with_settings(context_length=1024, attention__sliding_window=300)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from segue.runners.cpu.anatomy.families.keys import (
     DENSE_FIRST,
+    GROUPS,
     MIXTURE,
     OF_WINDOWS,
     SHARED,
@@ -69,5 +70,28 @@ BY_SIGMOID: Mapping[str, Family] = {
             _DRAFTS,
         ),
         needed=(MIXTURE[2], SHARED, *WINDOWS[:2]),
+    ),
+    # llama.cpp passes over biases of queries, keys and values.
+    "mimo2": Family(
+        experts="by layer",
+        routing="sigmoid renormalised",
+        has_choice_bias=True,
+        may_have_sinks=True,
+        has_head_biases=False,
+        may_narrow_values=True,
+        is_untied=True,
+        window=Window(0, base=10000.0, is_plain=True, is_magnified=True, is_listed=True),
+        may_have_factors=False,
+        settings=(
+            *MIXTURE,
+            _GATING,
+            _NORMED,
+            _DENSE,
+            *GROUPS,
+            *WINDOWS,
+            "attention.value_scale",
+            _DRAFTS,
+        ),
+        needed=(MIXTURE[2], "attention.value_length", *WINDOWS[:2]),
     ),
 }

@@ -292,11 +292,12 @@ def attend(
     scaled so that scores are exponents of 2.
 
     `keys` and `values` are those of the head in block 0; the block table is at `table`. If both are one address, keys
-    lie token by token, and the first `mixed` numbers of each are its value; else values are as wide as keys. Results go
-    to `out`, positions `out_bytes` and heads `head_bytes` apart. A row sees the last `window` tokens (0: all; below 0:
-    a chunk); `cap` (0: none) limits scores by tanh; `sinks` (0: none) is the address of one score per head that takes a
-    share of the softmax but adds no value; `slopes` (0: none) that of one number per head, by which scores fall with
-    each token of distance. `upcoming` (0: none) is the block that will be read after this call.
+    lie token by token, and the first `mixed` numbers of each are its value; else values lie as far apart as keys are
+    wide, and have `mixed` numbers. Results go to `out`, positions `out_bytes` and heads `head_bytes` apart. A row sees
+    the last `window` tokens (0: all; below 0: a chunk); `cap` (0: none) limits scores by tanh; `sinks` (0: none) is the
+    address of one score per head that takes a share of the softmax but adds no value; `slopes` (0: none) that of one
+    number per head, by which scores fall with each token of distance. `upcoming` (0: none) is the block that will be
+    read after this call.
     """
     part = scratch + TOTAL + TILE_ROWS * mixed * 4
     floats, padded, scored = 0, rows, rows

@@ -35,12 +35,12 @@ def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     yield [on.HEADS, *heads]
     yield [on.ATTEND, *heads]
     if layer.gate:
-        yield [on.QUANTISE, layer.queries, *_gate(weights, places, layer)]
+        yield [on.QUANTISE, layer.taken, *_gate(weights, places, layer)]
     elif anatomy.family.sub_norms[0]:
         own = f"{name}{anatomy.family.sub_norms[0]}"
-        yield sub_norm(weights, own, places.heads, layer.queries, on.HEADS_FLOATS)
-    elif layer.shared * layer.head_size % 32:
-        yield [on.QUANTISE, layer.queries]
+        yield sub_norm(weights, own, places.heads, layer.taken, on.HEADS_FLOATS)
+    elif layer.shared * layer.mixed % 32:
+        yield [on.QUANTISE, layer.taken]
     outputs = [(weights.matrix(f"{name}attn_output.weight"), 0, on.HEADS_FLOATS)]
     if layer.laurel:  # rows of both have the same length
         beside = places.streams.laurel - places.attended
@@ -124,4 +124,5 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         weights.ones(layer.head_size) if anatomy.family.norms_values else 0,
         (8 if layer.is_gate_joined else 4) * layer.head_size,
         weights.slopes(layer.heads),
+        layer.mixed,
     ]

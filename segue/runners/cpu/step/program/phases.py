@@ -166,7 +166,8 @@ def _summands(weights: Weights, places: Places, layer: int) -> list[Summand]:
     own = weights.anatomy.by_layer[layer]
     found = [places.attended] if own.mixes else []
     found += [places.added] if own.attends and own.recurrence else []
-    return [summand(weights, f"blk.{layer}.", "attn_output", place, 0) for place in found]
+    name, scale = f"blk.{layer}.", weights.anatomy.attended_scale
+    return [summand(weights, name, "attn_output", place, 0, scale=scale) for place in found]
 
 
 def _added(weights: Weights, places: Places, layer: int) -> Summand:

@@ -1,0 +1,33 @@
+"""Later mixtures of experts: what of their files is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from segue.models.gguf import header
+from segue.runners.cpu.anatomy.support import supports
+from tests.support.models.tiny_models import MODELS
+from tests.support.models.tiny_writer import write
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        (64, "values are 64 wide, keys 48"),
+        (24, "values are 24 wide, not a multiple of 16"),
+        (16, "tensor blk.0.attn_v.weight has the shape (64, 32), not (64, 16)"),
+        (0, "the file does not say mimo2.attention.value_length"),
+    ],
+)
+def test_values_are_no_wider_than_keys(tmp_path: Path, told: int, reason: str) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS["mimo2"]))
+    own = {"mimo2.attention.value_length": told}
+    assert supports(replace(found, metadata={**found.metadata, **own})) == reason
+
+
+def test_biases_that_llama_cpp_passes_over_are_refused(tmp_path: Path) -> None:
+    tiny = replace(MODELS["mimo2"], qkv_bias=True)
+    found = supports(header(write(tmp_path / "x.gguf", tiny)))
+    assert found is not None
+    assert "does not know: blk.N.attn_k.bias" in found
