@@ -92,6 +92,7 @@ REALS = (
     "expert_weights_scale",
     "logit_scale",
     "residual_scale",
+    "router_logit_softcapping",
 )
 POSITIVE = (
     "attention.layer_norm_epsilon",

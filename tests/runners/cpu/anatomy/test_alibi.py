@@ -9,6 +9,7 @@ from segue.runners.cpu.anatomy.alibi import max_bias, slopes
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
+from tests.runners.cpu.conftest import load
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
 
@@ -53,3 +54,18 @@ def test_a_file_without_a_bias_is_computed_without(tmp_path: Path) -> None:
     found = header(write(tmp_path / "x.gguf", tiny))
     assert supports(found) is None
     assert max_bias(found, FAMILIES["jais"]) == 0.0
+
+
+def test_positions_that_mpt_may_have_learned_are_those_of_its_context(tmp_path: Path) -> None:
+    """A matrix of fewer would be read beyond its end."""
+    tiny = MODELS["mpt with biases, learned positions"]
+    path = write(tmp_path / "x.gguf", replace(tiny, learned_positions=511))
+    assert supports(header(path)) == (
+        "tensor position_embd.weight has the shape (64, 511), not (64, 512)"
+    )
+    runner = load(write(path, tiny), context_length=1024)
+    assert runner.capabilities.context_length == 512
+    runner.close()
+    runner = load(write(path, MODELS["mpt"]), context_length=1024)
+    assert runner.capabilities.context_length == 1024
+    runner.close()

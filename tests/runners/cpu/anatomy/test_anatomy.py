@@ -147,14 +147,19 @@ def test_a_number_that_makes_no_sense_is_refused(
 def test_every_number_has_its_kind() -> None:
     known = COMMON | {key for family in FAMILIES.values() for key in family.settings}
     others = {
+        "activation_sparsity_scale",  # these three: see streams.py
+        "altup.active_idx",
+        "altup.num_inputs",
         "attention.causal",
         "attention.rope_pattern",
         "expert_weights_norm",
         "rope.dimension_sections",
         "rope.scaling.finetuned",
         "rope.scaling.type",
+        "rope.scaling.yarn_attn_factor",
         "rope.scaling.yarn_beta_fast",
         "rope.scaling.yarn_beta_slow",
+        "rope.scaling.yarn_ext_factor",
         "ssm.dt_b_c_rms",
         "tensor_data_layout",
         "use_parallel_residual",
