@@ -97,9 +97,13 @@ class LLM:
         return self._thread.result(self._all(_requests(prompts, options)))
 
     def stream(self, prompt: Text, **options: Unpack[Options]) -> Iterator[Piece]:
-        """The answer while it is generated. Closing the iterator cancels the request."""
+        """The answer while it is generated. Raises InvalidField at once if an option is wrong. The request begins with
+        the first piece that is asked for; closing the iterator cancels it."""
+        return self._pieces(_request(prompt, options))
+
+    def _pieces(self, request: CompletionRequest) -> Iterator[Piece]:
         pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
-        work = self._thread.run(self._feed(_request(prompt, options), pieces))
+        work = self._thread.run(self._feed(request, pieces))
         work.add_done_callback(lambda _: pieces.put(None))
         try:
             while (piece := pieces.get()) is not None:
@@ -147,11 +151,15 @@ class LLM:
         work = self._thread.run(self._all(_requests(prompts, options)))
         return await asyncio.wrap_future(work)
 
-    async def astream(self, prompt: Text, **options: Unpack[Options]) -> AsyncIterator[Piece]:
+    def astream(self, prompt: Text, **options: Unpack[Options]) -> AsyncIterator[Piece]:
+        """As `stream`, for `async for`."""
+        return self._apieces(_request(prompt, options))
+
+    async def _apieces(self, request: CompletionRequest) -> AsyncIterator[Piece]:
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
         relay = _Relay(loop, pieces)
-        work = self._thread.run(self._feed(_request(prompt, options), relay))
+        work = self._thread.run(self._feed(request, relay))
         work.add_done_callback(lambda _: relay.put(None))
         try:
             while (piece := await pieces.get()) is not None:

@@ -65,6 +65,15 @@ def test_a_stream_is_the_same_answer_in_pieces(llm: LLM) -> None:
     assert "".join(piece.text for piece in pieces) == whole.text
 
 
+def test_a_wrong_option_of_a_stream_is_told_at_the_call(llm: LLM) -> None:
+    """It was told with the first piece, far from the mistake, or never."""
+    for stream in (llm.stream, llm.astream):
+        with pytest.raises(InvalidField, match="temperature"):
+            stream("x", temperature=-1)
+        with pytest.raises(TypeError, match="did you mean max_tokens"):
+            stream("x", max_token=1)  # type: ignore[call-arg]
+
+
 def test_a_stream_that_is_left_stops_the_model(llm: LLM) -> None:
     stream = llm.stream("x", max_tokens=4000, ignore_eos=True)
     next(stream)

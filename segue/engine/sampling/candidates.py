@@ -28,6 +28,12 @@ class Distribution(NamedTuple):
     weights: Weights
 
 
+def check_given(row: Logits) -> None:
+    """Raise if a row, as the model gave it, leaves no token: bans are written to it next, and would be blamed."""
+    if row[0] == -np.inf and row.max() == -np.inf:  # hardly ever read further than the first
+        raise EngineFault("the model ruled out every token: all of its logits are minus infinity")
+
+
 class Candidates:
     """Token ids with their logits. Starts as the whole row, which it writes to."""
 

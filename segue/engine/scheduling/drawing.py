@@ -5,7 +5,7 @@ Drawing together does not change the tokens: a draw depends only on its row, its
 
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
-from segue.engine.sampling.candidates import Candidates
+from segue.engine.sampling.candidates import Candidates, check_given
 from segue.engine.scheduling.batch import Batch, DrawnFeedback, DrawnTokens
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Draw, Logits
@@ -114,6 +114,7 @@ class Drawing:
 
     def _prepared(self, job: Job, sequence: Sequence, number: int) -> _Ready:
         row = self._row(number)
+        check_given(row)
         raw = row.copy() if job.needs_scores else None
         if sequence.guide is not None and not sequence.guide.apply(row):
             return _Ready(None, raw)

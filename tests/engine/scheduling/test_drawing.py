@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,3 +112,41 @@ def test_a_row_that_is_not_made_of_numbers_fails_its_request_alone() -> None:
     assert "not numbers" in second.failed.message
     assert first.done is not None
     assert third.failed is not None or third.done is not None
+
+
+@pytest.mark.parametrize("draws", [False, True])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"sampling": Sampling(allowed_token_ids=(65,), logit_bias={65: 5.0}, min_tokens=2)},
+        {"constraint": Constraint(kind="regex", value="[a-d]{3,9}", param="regex")},
+        {"logprobs": 1},
+    ],
+)
+@pytest.mark.parametrize(
+    ("logit", "words"), [(-np.inf, "ruled out every token"), (np.nan, "not numbers")]
+)
+def test_a_model_that_leaves_no_token_is_not_the_callers_fault(
+    logit: float, words: str, asked: dict[str, Any], draws: bool
+) -> None:
+    """It was 400, as if the request had forbidden every token; with a constraint it ended as at a dead end."""
+
+    class Broken(FakeRunner):
+        def decode(self, spans: Sequence[Span]) -> Logits:
+            logits = super().decode(spans)
+            logits.fill(logit)
+            return logits
+
+    runner = Broken(replace(default_capabilities(), draws=draws))
+    (one,) = Bench(runner).run(ask("a", **asked))
+    assert one.failed is not None
+    assert one.failed.code == "engine_fault"
+    assert words in one.failed.message
+
+
+def test_a_request_that_forbids_every_token_is_the_callers_fault() -> None:
+    sampling = Sampling(allowed_token_ids=(65,), logit_bias={65: -np.inf})
+    (one,) = Bench(FakeRunner(default_capabilities())).run(ask("a", sampling=sampling))
+    assert one.failed is not None
+    assert one.failed.code == "invalid_value"
