@@ -3,19 +3,21 @@
 import importlib
 import io
 import os
+import signal
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from segue import __version__, imports
+from segue.commands.stopping import LastAct, Stopped, take_sigterm
 from segue.errors import SegueError, shortage
 
 # Command → the module that defines it.
 COMMANDS = {
     "bench": "segue.bench.load.command",
     "complete": "segue.commands.complete",
-    "completion": "segue.commands.shell",
+    "completion": "segue.commands.completing",
     "dialects": "segue.commands.dialects",
     "doctor": "segue.commands.doctor",
     "models": "segue.commands.models",
@@ -48,6 +50,17 @@ class Commands(click.Group):
                 raise click.UsageError(f"No such command {args[0]!r}: {words}", ctx) from None
             raise
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort) as error:
+            # At a question, click makes an Abort of it; another Abort is an answer: no.
+            cause = error.__context__ if isinstance(error, click.Abort) else error
+            if not isinstance(cause, KeyboardInterrupt):
+                raise
+            click.echo("\nAborted!", err=True)
+            raise Stopped(signal.SIGINT) from None
+
 
 @click.command(
     cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -59,10 +72,15 @@ def cli() -> None:
 
 def main() -> None:
     """Show a SetupError, or that the system gives no more, as one sentence, not as a traceback."""
+    last_act = LastAct()
     _open_what_is_closed()
     _write_utf8()
+    take_sigterm()
     try:
         cli(standalone_mode=True)
+    except Stopped as stopped:
+        last_act.end_by(stopped)
+        raise
     except SegueError as error:
         _end(error.message)
     except Exception as error:

@@ -1,12 +1,26 @@
-"""What a shell completes besides commands and flags: files, and the names of dialects and models."""
+"""`segue completion`, a script with which a shell completes commands and flags; and what else it completes."""
 
 import contextlib
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from segue import config
 from segue.errors import SegueError
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a script for SHELL: eval "$(segue completion bash)"."""
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.UsageError(f"there is no completion for {shell}")
+    command = context.find_root().command
+    click.echo(found(command, {}, "segue", "_SEGUE_COMPLETE").source())
 
 
 def files(

@@ -1,6 +1,7 @@
 """`segue dialects`: the fields of each dialect, from the tables that read requests."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from textwrap import fill
 
 import click
 from rich.console import Console
@@ -13,6 +14,7 @@ from segue.dialects.reference.tables import by_table, entries, markdown, takers
 from segue.engine.sampling.sampler import STEPS
 
 NAMES = [dialect.name for dialect in DIALECTS]
+_LEAST_TABLE = 110  # columns: with fewer, little is left for what a field means
 
 
 @click.command()
@@ -33,14 +35,41 @@ def dialects(name: str | None, as_markdown: bool, sampling: bool) -> None:
         return
     console = Console(soft_wrap=False)
     if name is None:
-        is_narrow = _field_width() + sum(len(name) + 2 for name in NAMES) + 2 > console.width
-        if is_narrow:
-            console.print(_stairs())
-        console.print(_matrix([""] * len(NAMES) if is_narrow else NAMES, has_heads=not is_narrow))
-        return
-    dialect = DIALECTS[NAMES.index(name)]
-    for table in _tables(dialect):
-        console.print(table)
+        _print_matrix(console)
+    elif console.width < _LEAST_TABLE:
+        click.echo("\n".join(_listed(DIALECTS[NAMES.index(name)], console.width)))
+    else:
+        for table in _tables(DIALECTS[NAMES.index(name)]):
+            console.print(table)
+
+
+def _print_matrix(console: Console) -> None:
+    """Whose columns have heads, or stairs where the terminal is narrow; where it is narrower yet, a list."""
+    if _field_width() + sum(len(name) + 2 for name in NAMES) + 2 <= console.width:
+        console.print(_matrix(NAMES, has_heads=True))
+    elif _field_width() + 3 * len(NAMES) + max(map(len, NAMES)) <= console.width:
+        console.print(_stairs())
+        console.print(_matrix([""] * len(NAMES), has_heads=False))
+    else:
+        for name, taken in sorted(takers(DIALECTS).items()):
+            those = [each for each, is_taken in zip(NAMES, taken, strict=True) if is_taken]
+            click.echo(f"{name}\n{_indented(', '.join(those), console.width)}")
+
+
+def _listed(dialect: Dialect, width: int) -> Iterator[str]:
+    """The fields one under the other, for terminals that are too narrow for a table."""
+    for operations, rows in by_table(dialect.operations):
+        yield from (f"/{dialect.name}{operation.path}" for operation in operations)
+        for entry in entries(rows):
+            yield fill(", ".join((entry.name, *entry.aliases)), width)
+            default = "" if entry.default in ("", "required") else "default "
+            about = f"{entry.type}; {default}{entry.default}" if entry.default else entry.type
+            yield _indented(about, width)
+            yield _indented(entry.doc, width)
+
+
+def _indented(words: str, width: int) -> str:
+    return fill(words, width, initial_indent="    ", subsequent_indent="    ")
 
 
 def _matrix(heads: Sequence[str], *, has_heads: bool) -> Table:
@@ -65,9 +94,11 @@ def _tables(dialect: Dialect) -> list[Table]:
     tables = []
     for operations, rows in by_table(dialect.operations):
         paths = ", ".join(f"/{dialect.name}{operation.path}" for operation in operations)
-        table = Table("field", "type", "default", "meaning", title=paths, box=None)
+        field = Column("field", no_wrap=True)
+        others = (Column(head, overflow="fold") for head in ("type", "default", "meaning"))
+        table = Table(field, *others, title=paths, box=None)
         for entry in entries(rows):
-            names = ", ".join((entry.name, *entry.aliases))
+            names = ",\n".join((entry.name, *entry.aliases))
             table.add_row(names, entry.type, entry.default, entry.doc)
         tables.append(table)
     return tables

@@ -182,6 +182,7 @@ def _run_watched(command: list[str], log: Path, staging: Path) -> Iterator[int]:
         finally:
             atexit.unregister(process.kill)
             process.kill()  # no effect on a process that has ended
+            process.wait()  # Popen leaves it where Ctrl-C came
     yield _largest(staging)
 
 

@@ -1,5 +1,7 @@
+import re
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from segue.cli import cli
@@ -31,15 +33,30 @@ def test_in_a_narrow_terminal_every_name_stands_over_its_column() -> None:
     assert [column for column, sign in enumerate(prompt) if sign == "●"] == at
 
 
+@pytest.mark.parametrize("columns", [20, 40, 60, 80])
+def test_nothing_is_cut_or_wider_than_the_terminal(columns: int) -> None:
+    for name in [(), *((name,) for name in NAMES)]:
+        shown = run(*name, columns=columns)
+        assert "…" not in shown
+        assert max(len(line.rstrip()) for line in shown.splitlines()) <= max(columns, 40)
+
+
+def test_in_the_narrowest_terminal_every_field_has_its_dialects() -> None:
+    """It showed names that were broken, and not one mark."""
+    assert "\nn_indent\n    openai, llamacpp, llamastack\n" in run(columns=40)
+
+
 def test_its_help_names_every_dialect_whole() -> None:
     words = run("--help", columns=80).replace(",", " ").replace(".", " ").split()
     assert set(NAMES) <= set(words)
 
 
 def test_one_dialect() -> None:
-    shown = run("llamafile")
-    assert "/llamafile/v1/completions" in shown
-    assert "max_completion_tokens, max_tokens" in shown
+    names = ["max_completion_tokens", "max_tokens"]
+    for columns, between in ((200, r",.*\n *"), (80, ", ")):
+        shown = run("llamafile", columns=columns)
+        assert "/llamafile/v1/completions" in shown
+        assert re.search(between.join(names), shown)
 
 
 def test_the_document_is_what_the_tables_say() -> None:
