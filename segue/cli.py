@@ -137,5 +137,5 @@ def _end(words: str) -> NoReturn:
     from segue import logs  # the start of other commands does not wait for it
 
     if not logs.end_with(words):
-        click.echo(f"segue: {words}", err=True)
+        click.echo(f"segue: {logs.printable(words)}", err=True)
     sys.exit(1)

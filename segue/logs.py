@@ -17,7 +17,9 @@ from datetime import UTC, datetime
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s{}: %(message)s"
 # C0, DEL and C1 control terminals; the others break lines or change the reading direction.
-_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_STEERING = "\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+_NEVER_IN_LOG = re.compile(f"[{_STEERING}\ud800-\udfff]")
+_NEVER_PRINTED = re.compile(f"[{_STEERING}]")
 _FORMAT_VARIABLE = "SEGUE_LOG_FORMAT"
 _FACTS = "facts"  # `extra` of a record: values by name, which are members of its line in JSON
 _ERASE_LINE = b"\r\x1b[2K"
@@ -72,7 +74,17 @@ def catch_up() -> None:
 
 
 def escape(text: str) -> str:
-    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _NEVER_IN_LOG.sub(_escaped, text)
+
+
+def printable(text: str) -> str:
+    """For what a command prints: values of model files, and names of these, may hold anything. A name that is not UTF-8
+    is left to the stream, which knows whether a program reads it."""
+    return _NEVER_PRINTED.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return ascii(found[0])[1:-1]
 
 
 class Formatter(logging.Formatter):

@@ -139,6 +139,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.commands": (
         "segue",
         *_BASE,
+        "segue.logs",
         "segue.setting",
         "segue.config",
         "segue.cpus",

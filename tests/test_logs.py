@@ -35,6 +35,12 @@ def test_no_text_can_steer_a_terminal_or_begin_a_line(text: str) -> None:
     assert escaped.isprintable()
     assert len(escaped.splitlines()) == 1
     escaped.encode()
+    if text != "\ud800":  # part of a name that is not UTF-8, which a stream can write
+        assert logs.printable(text) == escaped
+
+
+def test_names_that_are_not_utf_8_are_left_to_the_stream() -> None:
+    assert logs.printable("\udcff\x1b") == "\udcff\\x1b"
 
 
 def test_ordinary_text_stays_as_it_is() -> None:
@@ -119,6 +125,7 @@ def test_an_object_a_line_for_programs(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEGUE_LOG_FORMAT", "text")
+    monkeypatch.setattr(logs, "_is_json", False)  # so that it is so again afterwards
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
@@ -142,6 +149,7 @@ def test_lines_of_several_server_processes_have_its_number(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEGUE_LOG_FORMAT", "text")
+    monkeypatch.setattr(logs, "_is_json", False)  # so that it is so again afterwards
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

@@ -159,7 +159,7 @@ async def _load(
         told.setLevel(logging.INFO)  # whatever else is logged: programs wait for it
         told.info("%s", ready)
     else:
-        click.echo(ready, err=True)
+        click.echo(logs.printable(ready), err=True)
         click.echo(banner(info, settings, address), err=True)
 
 

@@ -5,6 +5,7 @@ from rich.filesize import decimal
 from segue.assembly.runners import threads_used
 from segue.config import Settings
 from segue.cpus import usable_cpus
+from segue.logs import printable
 from segue.models import adapter_files, model_defaults, names
 from segue.types import ModelInfo
 
@@ -29,7 +30,7 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
         "keys": "asked for" if has_keys else "none: whoever reaches this address may use it",
     }
     width = max(map(len, rows))
-    return "\n".join(f"  {name:{width}}  {words}" for name, words in rows.items())
+    return "\n".join(f"  {name:{width}}  {printable(words)}" for name, words in rows.items())
 
 
 def _threads(runner: str, wanted: int) -> str:

@@ -29,6 +29,7 @@ from segue.commands.options import with_settings
 from segue.config import Settings
 from segue.cpus import usable_cpus
 from segue.errors import SegueError
+from segue.logs import printable
 from segue.models import adapter_files, gguf, model_defaults, names, sources
 from segue.models.embedded import SMOLLM2
 
@@ -53,7 +54,7 @@ def doctor(config_file: Path | None, **flags: Any) -> None:
     findings = list(examine(settings))
     table = Table("", "", Column(overflow="fold"), box=None, show_header=False)
     for what, state, words in findings:
-        table.add_row(what, f"[{STYLES[state]}]{state}[/]", escape(words))
+        table.add_row(what, f"[{STYLES[state]}]{state}[/]", escape(printable(words)))
     Console(soft_wrap=False).print(table)
     if any(finding.state == "fails" for finding in findings):
         sys.exit(1)

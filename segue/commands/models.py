@@ -17,6 +17,7 @@ from segue.assembly.runners import (
 from segue.commands.completing import model_names, names_and_files
 from segue.commands.options import only, with_cache, with_engine_settings
 from segue.errors import ModelUnavailable, SetupError
+from segue.logs import printable
 from segue.models import gguf, model_defaults, names, sources
 from segue.models.context import DEFAULT_CONTEXT
 from segue.models.inventory import LocalModel, local_models, model_facts, remove
@@ -44,7 +45,7 @@ def list_models(config_file: Path | None, **flags: Any) -> None:
             words = about.architecture, about.quantization, _infill(about.has_fim)
         except ModelUnavailable as error:
             words = "damaged", error.message.replace(f"{kept.path}", kept.path.name), ""
-        table.add_row(kept.name, decimal(kept.num_bytes), *words)
+        table.add_row(*map(printable, (kept.name, decimal(kept.num_bytes), *words)))
     if not table.rows:
         click.echo("There are none yet: segue models pull")
         return
@@ -61,7 +62,7 @@ def pull(model: str, config_file: Path | None, **flags: Any) -> None:
     cache_dir = config.load(flags, file=config_file).cache_dir
     with shown(Console(stderr=True)) as report:
         path = sources.fetch(names.parse(model), cache_dir, report)
-    click.echo(f"{path}  {decimal(gguf.header(path).num_bytes)}")
+    click.echo(f"{printable(str(path))}  {decimal(gguf.header(path).num_bytes)}")
 
 
 @models.command()
@@ -94,7 +95,7 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
         rows["served by"] = error.message
     width = max(map(len, rows))
     for name, words in rows.items():
-        click.echo(f"{name:{width}}  {words}")
+        click.echo(f"{name:{width}}  {printable(words)}")
 
 
 @models.command()
@@ -106,7 +107,9 @@ def rm(model: str, yes: bool, config_file: Path | None, **flags: Any) -> None:
     cache_dir = config.load(flags, file=config_file).cache_dir
     kept = _local_model(model, cache_dir)
     if not yes:
-        click.confirm(f"Remove {kept.path} ({decimal(kept.num_bytes)})?", abort=True)
+        click.confirm(
+            f"Remove {printable(str(kept.path))} ({decimal(kept.num_bytes)})?", abort=True
+        )
     click.echo(f"{decimal(remove(kept))} are free again")
 
 

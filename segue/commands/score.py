@@ -29,6 +29,7 @@ from segue.commands.scored import (
 from segue.config import Settings
 from segue.engine.seam import Engine, error_of
 from segue.errors import RequestError
+from segue.logs import printable
 from segue.types import CompletionRequest, Failed, Prompted
 
 IN_FLIGHT = 128  # enough to fill every step, few enough to bound memory
@@ -70,7 +71,7 @@ def score(
     settings = config.load({**flags, "models": only(models)}, file=config_file)
     total = asyncio.run(_report(subjects, as_json, settings))
     for refused in total.refused:
-        click.echo(f"segue: line {refused.line}: {refused.reason}", err=True)
+        click.echo(f"segue: line {refused.line}: {printable(refused.reason)}", err=True)
     if total.refused:
         sys.exit(1)
 

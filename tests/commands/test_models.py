@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 from rich.filesize import decimal
 
 from segue.cli import cli
+from segue.commands import models as of_models
 from segue.errors import ModelUnavailable
 from segue.models import sources
 from segue.models.embedded import SMOLLM2
@@ -79,6 +80,16 @@ def test_the_sampling_defaults_of_a_file_are_shown(cache: Path) -> None:
     file = write_tiny_gguf(cache / "own.gguf", sampling={"temp": 0.6, "top_k": "many"})
     shown = models("show", str(file)).output
     assert "temperature 0.6; left out: general.sampling.top_k must be a whole number" in shown
+
+
+def test_values_of_a_file_cannot_steer_the_terminal(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "rotations of the type \x1b[2J are not known"
+    monkeypatch.setattr(of_models, "runner_obstacle", lambda *_: told)
+    shown = models("show", "default").output
+    assert "\x1b" not in shown
+    assert "rotations of the type \\x1b[2J are" in shown
 
 
 def test_showing_fetches_nothing(cache: Path) -> None:
