@@ -145,7 +145,9 @@ def matrices(path: Path) -> list[str]:
         "channel_mix_value",
         "channel_mix_receptance",
     ]
+    # DeepSeek-OCR's head is one of those that llama.cpp passes over.
     kinds = kinds[5:] if family.is_latent else ["output", *kinds]
+    kinds = kinds[1:] if family.has_plain_turns and family.experts == "all" else kinds
     wanted = {f"{kind}.weight" for kind in kinds if not (is_fused and kind == "ffn_up")}
     return [
         tensor.name
