@@ -352,6 +352,8 @@ class CpuRunner:
             layer_gate=space.layer_gate,
             convolved=space.convolved,
             first_values=space.first_values,
+            high=space.high,
+            low=space.low,
             states=() if states is None else states.places,
         )
         before = nothing_before if self._adapters is None else self._adapters.phase

@@ -95,6 +95,9 @@ class Weights:
         for i, layer in enumerate(self.anatomy.by_layer):
             if layer.recurrence is not None:
                 prepare_vectors(self._vectors, f"blk.{i}.", layer.recurrence)
+            if self.anatomy.family.head_norms == "gains":
+                name = f"blk.{i}.attn_q_norm.weight"
+                self._vectors[name] = np.repeat(self._vectors[name], layer.head_size)
         # Gemma 4 divides what its router takes by the root of the width.
         for name in [name for name in self._vectors if name.endswith("gate_inp.scale")]:
             self._vectors[name] *= np.float32(1 / math.sqrt(self.anatomy.width))
@@ -144,6 +147,10 @@ class Weights:
         """The address of item `start` of a vector; 0 if the file has no vector of that name."""
         found = self._vectors.get(name)
         return 0 if found is None else address(found) + 4 * start
+
+    def value(self, name: str) -> float:
+        """The first item of a vector of the file."""
+        return float(self._vectors[name][0])
 
     def ones(self, count: int) -> int:
         """The address of that many ones: for norms without weights."""

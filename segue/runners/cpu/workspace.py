@@ -101,6 +101,9 @@ class Workspace:
         self._shifts(max_rows, recurrences)
         self.attended = self._floats(max_rows * width)
         self.added = self._floats(max_rows * width)
+        family = anatomy.family
+        kept = max_rows * width if family.passes == "stacks" or family.adds_embeddings else 0
+        self.high, self.low = self._floats(kept), self._floats(kept)
         self.layer_inputs = self._floats(max_rows * columns * anatomy.layers)
         self.layer_gate = self._floats(max_rows * columns)
         self.streams = self._streams(max_rows, streamed, hidden)

@@ -7,6 +7,7 @@ from tests.support.models.layers.tiny_latent import TinyLatent
 from tests.support.models.tiny_biased_models import BIASED
 from tests.support.models.tiny_gemma_models import E4B, GEMMAS
 from tests.support.models.tiny_hybrid_models import HYBRIDS
+from tests.support.models.tiny_looped_models import LOOPED
 from tests.support.models.tiny_sigmoid_models import BY_SIGMOID
 from tests.support.models.tiny_uncommon_models import UNCOMMON
 from tests.support.models.tiny_windowed_models import WINDOWED
@@ -345,6 +346,7 @@ MODELS: Mapping[str, Tiny] = {
         **_MIXTURE, expert_feed_forward_length=HIDDEN, expert_shared_feed_forward_length=64
     ),
     **WINDOWED,
+    **LOOPED,
     **GEMMAS,
     **BY_SIGMOID,
     **HYBRIDS,

@@ -46,7 +46,7 @@ class Tiny:
     key_heads: int = KEY_HEADS
     is_fused: bool = False  # queries, keys and values
     qkv_bias: bool = False
-    head_norms: str = ""  # each, own, whole
+    head_norms: str = ""  # each, own, whole, gains
     feed_forward: tuple[str, ...] = ("gate", "up", "down")
     up_rows: int = HIDDEN
     biases: tuple[str, ...] = ()
@@ -72,6 +72,7 @@ class Tiny:
     has_unused_keys: bool = False  # in layers that read another's
     lacks_values: bool = False  # keys are values too, in layers without a window
     has_layer_scales: bool = False
+    has_stacks: bool = False
     has_dense_beside: bool = False  # each layer with experts has a dense feed-forward too
     output_norm: str = "output_norm"
     # "conv", "mamba", "mamba1", "plamo", "kda": of layers without keys; "mamba beside": of all layers, with attention;
@@ -214,6 +215,8 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
         yield "token_embd_norm.bias", weights.vector(0.0, width)
     if "output" in tiny.biases:
         yield "output.bias", weights.vector(0.0, vocab)
+    if tiny.has_stacks:
+        yield "hrm.z_l_init", weights.vector(0.5, width)
     if tiny.learned_positions:
         yield "position_embd.weight", weights.matrix(tiny.learned_positions, WIDTH, 4.0)
     pairs = tiny.count("rope.dimension_count", tiny.head_size) // 2
@@ -315,7 +318,11 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
     yield "attn_output.weight", weights.matrix(WIDTH, attended)
     if "attn_output" in tiny.biases:
         yield "attn_output.bias", weights.vector(0.0, WIDTH)
-    for name, heads in {"q": query_heads, "k": key_heads}.items() if tiny.head_norms else ():
+    normed = {"q": query_heads, "k": key_heads}
+    if tiny.head_norms == "gains":
+        normed = {}
+        yield "attn_q_norm.weight", weights.vector(1.2, query_heads).reshape(query_heads, 1)
+    for name, heads in normed.items() if tiny.head_norms else ():
         if name not in parts and not tiny.is_fused:
             continue
         count = size if tiny.head_norms == "each" else heads * size

@@ -72,6 +72,9 @@ _TAIL = """
   base of RoPE for layers with a window is refused to llama.cpp, which passes over that. What a bounded silu takes
   (`maple`), or a limited one gives (`step35`), and what it multiplies, has a limit in the layers for which the file
   names one. In memory MiMo's values take as much room as its keys, which are wider.
+- Layers that are passed several times (`nanbeige`, `hrm_text`) have their weights in memory once, keys and values once
+  for each pass. In HRM-Text's prompts no token sees later ones (`prefix_lm` has no effect), as in llama.cpp. No real
+  file was at hand of these two, nor of `talkie`.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
@@ -131,6 +134,7 @@ _HEAD_NORMS = {
     "whole": "queries and keys normed, all heads together",
     "whole or none": "queries and keys may be normed, all heads together",
     "unweighted": "queries and keys normed head by head without weights, where RoPE turns them",
+    "gains": "queries and keys normed head by head, queries with a number for each head",
 }
 _ROTATED = {
     "all": "",
@@ -154,6 +158,11 @@ _MIXERS = {
 }
 _GATES = {"own": "gated", "joined": "gated", "heads": "each head gated by one number"}
 _MAMBAS = {"mamba": "Mamba 2", "mamba1": "Mamba 1"}
+_PASSES = {
+    "none": "",
+    "loops": "; all layers several times, each pass ends with the last norm unless the file says",
+    "stacks": "; a low and a high stack several times, each takes the sum of what both gave last",
+}
 _RESIDUALS = {"by setting": "as the file says", "by norm": "parallel without `ffn_norm`"}
 _ROUTINGS = {
     "renormalised": "shares made 1 together",
@@ -332,6 +341,8 @@ def _expert_parts(family: Family) -> str:
 
 def _residual_scale(family: Family) -> str:
     layers = "; each layer's sum may be scaled" if family.has_layer_scales else ""
+    layers += "; each layer adds embeddings" if family.adds_embeddings else ""
+    layers += _PASSES[family.passes]
     is_scaled = "residual_scale" in family.settings or family.depth_scale
     return layers or ("; scaled" if is_scaled else "")
 

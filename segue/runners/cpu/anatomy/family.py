@@ -27,6 +27,7 @@ HeadNorms = Literal[
     "whole",
     "whole or none",
     "unweighted",
+    "gains",
 ]
 Residuals = Literal["sequential", "parallel", "by setting", "by norm"]
 Activation = Literal[
@@ -46,6 +47,7 @@ Routing = Literal[
 Sections = Literal["none", "side by side", "side by side or none", "interleaved"]
 Shared = Literal["none", "plain", "gated", "one", "dense", "beside"]
 Layers = Literal["whole", "a part", "a mixer", "as counted", "experts first"]
+Passes = Literal["none", "loops", "stacks"]
 Gate = Literal["none", "own", "joined", "heads"]
 
 
@@ -102,7 +104,8 @@ class Family:
     sub_norms: tuple[str, str] = ("", "")
     is_latent: bool = False  # keys and values are made from one row a token, see latent.py
     # Norms of queries and keys: per head with shared weights, per head with its own weights, or over all heads at once;
-    # "unweighted": per head in layers with RoPE, if there are not 128 experts.
+    # "unweighted": per head in layers with RoPE, if there are not 128 experts; "gains": per head, queries with a number
+    # for each head, keys without weights.
     head_norms: HeadNorms = "none"
     norms_heads_last: bool = False  # after they are rotated
     # Values are normed, without weights; a layer that has none takes its keys for them.
@@ -179,6 +182,8 @@ class Family:
     logit_cap: float = 0.0
     divides_logits: bool = False  # logits are divided by the file's scale, not multiplied
     has_layer_scales: bool = False  # the residual may be scaled after each layer
+    adds_embeddings: bool = False  # after each layer, normed and by a scale of the layer's
+    passes: Passes = "none"  # layers are passed several times: see layers.py
     may_have_factors: bool = True  # of RoPE, one for each pair of dimensions
     needs_factors: bool = False  # the same, for layers without a window
     has_long_rope: bool = False  # the file may have RoPE factors for long and short contexts

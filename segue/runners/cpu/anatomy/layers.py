@@ -1,6 +1,7 @@
 """A model's layers one by one: heads, widths, windows and rotations, which a file may give layer by layer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family
@@ -10,7 +11,15 @@ from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence, interv
 from segue.runners.cpu.anatomy.streams import LAUREL_RANK, first_without_keys
 
 ROTATED = "attention.rope_pattern"  # which layers have RoPE
+LOOPS, UNNORMED = "num_loops", "skip_loop_final_norm"
+STACK, HIGH_CYCLES, LOW_CYCLES = (
+    f"hrm.{key}" for key in ("layers_per_stack", "h_cycles", "l_cycles")
+)
+MOST_LAYERS = 512  # llama.cpp has no more
 BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
+
+
+Ended = Literal["", "loop", "low", "high"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,8 @@ class Layer:
     expert_limit: float = 0.0  # the same of other experts
     laurel: int = 0  # floats per row of a small product beside attention; 0: none
     value_size: int = 0  # numbers of a head's value, if it has fewer than a key; 0: as many
+    weights_of: int = -1  # the number of the layer whose tensors it has
+    ended: Ended = ""  # the pass over layers that ends before it, if one does
 
     @property
     def has_keys(self) -> bool:
@@ -105,7 +116,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     names = {tensor.name for tensor in header.tensors}
     attends, recurs = mixers(header, family, key_heads, hidden)
     latents = [latent_of(header, family) if has else None for has in attends]
-    return tuple(
+    own = [
         Layer(
             heads=heads[i],
             key_heads=1 if latent else key_heads[i],
@@ -129,6 +140,10 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             value_size=header.count("attention.value_length") if family.may_narrow_values else 0,
         )
         for i, latent in enumerate(latents[:count])
+    ]
+    return tuple(
+        replace(own[i % count], weights_of=place.weights_of, ended=place.ended)
+        for i, place in enumerate(places(header, family, count))
     )
 
 
@@ -251,3 +266,56 @@ def _rotated(header: GgufHeader, family: Family, windows: tuple[int, ...]) -> tu
     # llama.cpp takes a model of four layers, with windows, to turn in all.
     is_every = family.rotated == "last three of four" and (not any(windows) or len(windows) == 4)
     return tuple(is_every or layer % 4 != still for layer in range(len(windows)))
+
+
+# --- layers that are passed several times ---
+# "loops": all layers, so many times. "stacks": a low stack so many times, then a high one, and all that so many times;
+# the file counts the layers of all passes then.
+
+
+class Place(NamedTuple):
+    """Where a layer of a pass stands."""
+
+    weights_of: int  # the layer whose tensors it has
+    ended: Ended  # the pass that ends before it, if one does
+
+
+def places(header: GgufHeader, family: Family, layers: int) -> list[Place]:
+    """Of all layers that are computed, of a file whose `layers` are sound."""
+    if family.passes == "loops":
+        ended: Ended = "" if header.metadata.get(f"{header.architecture}.{UNNORMED}") else "loop"
+        return [
+            Place(layer, ended if loop and not layer else "")
+            for loop in range(loops(header))
+            for layer in range(layers)
+        ]
+    if family.passes == "none":
+        return [Place(layer, "") for layer in range(layers)]
+    stack, low = header.count(STACK), header.count(LOW_CYCLES)
+    return [_in_stack(layer, stack, low) for layer in range(layers)]
+
+
+def _in_stack(layer: int, stack: int, low: int) -> Place:
+    cycle, place = divmod(layer, stack)
+    is_high, was_high = cycle % (low + 1) == low, cycle % (low + 1) == 0
+    ended: Ended = "" if place or not cycle else "high" if was_high else "low"
+    return Place(place + stack * is_high, ended)
+
+
+def loops(header: GgufHeader) -> int:
+    return int(header.metadata.get(f"{header.architecture}.{LOOPS}", 1))
+
+
+def wrong_passes(header: GgufHeader, family: Family) -> str | None:
+    """Why passes make no sense: llama.cpp would end the process."""
+    layers = header.count("block_count")
+    if family.passes == "loops":
+        if not 0 < layers * loops(header) <= MOST_LAYERS:
+            return f"{layers} layers are passed {loops(header)} times"
+    elif family.passes == "stacks":
+        stack, high, low = (header.count(key) for key in (STACK, HIGH_CYCLES, LOW_CYCLES))
+        if not min(stack, high, low) or stack * high * (low + 1) != layers:
+            return (
+                f"{high} times {low} low stacks and a high one of {stack} are not {layers} layers"
+            )
+    return None

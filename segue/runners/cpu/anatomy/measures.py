@@ -88,6 +88,10 @@ class Anatomy:
         kind = self.family.head_norms
         return kind == "whole" or (kind == "whole or none" and self.has_head_norms)
 
+    def name_of(self, layer: int) -> str:
+        """How the names of a layer's tensors begin."""
+        return f"blk.{self.by_layer[layer].weights_of}."
+
     def has_experts(self, layer: int) -> bool:
         is_among = layer >= self.dense_layers and (layer + 1) % self.expert_period == 0
         if self.family.experts == "by layer":

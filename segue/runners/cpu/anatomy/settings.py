@@ -17,6 +17,7 @@ from segue.runners.cpu.anatomy.layers import (
     pairs_of,
     rotated_dimensions,
     windows_of,
+    wrong_passes,
 )
 from segue.runners.cpu.anatomy.scaling import PLAIN_BASE, SCALED, latent_scale
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, WITHOUT_KEYS, wrong_recurrence
@@ -60,12 +61,16 @@ COUNTS = (
     "expert_used_count",
     "feed_forward_length",
     "full_attention_interval",
+    "hrm.h_cycles",
+    "hrm.l_cycles",
+    "hrm.layers_per_stack",
     "interleave_moe_layer_step",
     "kda.head_dim",
     "leading_dense_block_count",
     "moe_every_n_layers",
     "n_deepstack_layers",
     "nextn_predict_layers",
+    "num_loops",
     "rescale_every_n_layers",
     "rope.dimension_count",
     "rope.dimension_count_swa",
@@ -141,6 +146,7 @@ def senseless(header: GgufHeader) -> str | None:
         or _wrong_latent(header)
         or _wrong_temperature(header)
         or _wrong_sections(header)
+        or wrong_passes(header, FAMILIES[header.architecture])
         or _wrong_ocr(header)
         or _wrong_end(header)
         or wrong_recurrence(header, FAMILIES[header.architecture])

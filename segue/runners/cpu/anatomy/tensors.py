@@ -28,6 +28,9 @@ DENSE_NORMS = ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2")
 
 Shapes = dict[str, tuple[int, ...]]  # GGML's order of dimensions: columns first
 
+LAYER_SCALE = "layer_output_scale.weight"
+FIRST_LOW = "hrm.z_l_init"  # what the first low stack takes besides embeddings
+
 CONVOLUTIONS = (
     "conv1d.weight",
     *(f"conv1d_{part}.weight" for part in KDA_PARTS),
@@ -51,6 +54,7 @@ _OF_VECTORS = (
     "output_scale.weight",
     "ssm_a",
     "ssm_d",
+    FIRST_LOW,
     *CONVOLUTIONS,
     *RWKV_VECTORS,
 )
@@ -72,6 +76,8 @@ def shapes(anatomy: Anatomy) -> Shapes:
         whole["position_embd.weight"] = (width, anatomy.train_context)
     if family.is_untied:
         whole["output.weight"] = (width, anatomy.vocab_size)
+    if family.passes == "stacks":
+        whole[FIRST_LOW] = (width,)
     if "output" in family.biases:
         whole["output.bias"] = (anatomy.vocab_size,)
     if family.needs_factors:
@@ -84,7 +90,8 @@ def shapes(anatomy: Anatomy) -> Shapes:
         whole["per_layer_proj_norm.weight"] = (columns,)
     for i, layer in enumerate(anatomy.by_layer):
         own = _mixer(anatomy, layer) | _feed_forward(anatomy, layer, anatomy.has_experts(i))
-        whole |= _in_layer(i, own)
+        own |= {LAYER_SCALE: (1,)} if family.adds_embeddings else {}
+        whole |= _in_layer(layer.weights_of, own)
     return whole
 
 
@@ -106,7 +113,7 @@ def extras(anatomy: Anatomy) -> Shapes:
         if family.may_have_norm_bias:
             whole |= _in_layer(i, _norm_biases(anatomy, layer))
         if layer.latent is None:
-            whole |= _in_layer(i, _biases(anatomy, layer))
+            whole |= _in_layer(layer.weights_of, _biases(anatomy, layer))
         if layer.recurrence is not None and layer.recurrence.mixer == "mamba":
             whole |= _in_layer(i, mamba_extras(layer.recurrence))
         if layer.recurrence is not None and layer.recurrence.mixer in RWKV:
@@ -114,7 +121,7 @@ def extras(anatomy: Anatomy) -> Shapes:
         if family.may_have_sinks and layer.attends:
             whole |= _in_layer(i, {"attn_sinks.weight": (layer.heads,)})
         if family.has_layer_scales:
-            whole |= _in_layer(i, {"layer_output_scale.weight": (1,)})
+            whole |= _in_layer(i, {LAYER_SCALE: (1,)})
         if family.has_choice_bias and anatomy.has_experts(i):
             whole |= _in_layer(i, {"exp_probs_b.bias": (anatomy.experts,)})
         if family.shared_expert == "dense" and anatomy.has_experts(i):
@@ -224,6 +231,8 @@ def _attention(anatomy: Anatomy, layer: Layer) -> Shapes:
         family.head_norms == "own or none" and anatomy.has_head_norms
     ):
         own |= {f"attn_{name}_norm.weight": (size, n) for name, n in counts.items()}
+    elif family.head_norms == "gains":
+        own["attn_q_norm.weight"] = (1, layer.heads)
     if family.has_sinks:
         own["attn_sinks.weight"] = (layer.heads,)
     sizes = _bias_sizes(anatomy, layer)

@@ -38,9 +38,10 @@ _COLUMNS = 4096  # logits that a thread takes at a time
 _SUMMAND = 5
 _FIRST = SUMMANDS + 2 * _SUMMAND
 # SUM_SCALE: the address of a factor of the residual, once all is added; or 0.
-# EMBEDDING_WEIGHTS, EMBEDDING_BIAS: addresses of a norm of embeddings, or 0.
+# INNER_WEIGHTS, INNER_BIAS: addresses of a norm of the residual itself, once all is added, or 0.
+# KEPT: where the residual is then copied to, or 0. JOINED: what is added to it then, or 0, and bytes of its rows.
 NORM, WEIGHTS, BIAS, EPSILON, AFTER, AFTER_EPSILON, SUM_SCALE = range(_FIRST, _FIRST + 7)
-EMBEDDING_WEIGHTS, EMBEDDING_BIAS = range(_FIRST + 7, _FIRST + 9)
+INNER_WEIGHTS, INNER_BIAS, KEPT, JOINED, JOINED_ROW = range(_FIRST + 7, _FIRST + 12)
 
 
 @compiled
@@ -80,9 +81,18 @@ def _embed(board: Any, row: Any, m: Any, x: Any, free: Any, width: Any) -> None:
     if word(row + 8 * POSITIONS):
         take_row(word(row + 8 * POSITIONS), word(word(board + 8 * on.POSITIONS) + 8 * m), free)
         add_into(x, free, width)
-    if word(row + 8 * EMBEDDING_WEIGHTS):
-        weights, bias = word(row + 8 * EMBEDDING_WEIGHTS), word(row + 8 * EMBEDDING_BIAS)
-        norm(word(row + 8 * NORM), x, weights, bias, real(row + 8 * EPSILON), x, width)
+
+
+@compiled
+def _pass_on(row: Any, m: Any, x: Any, width: Any) -> None:
+    """What is done to row `m` of the residual itself, once all is added to it."""
+    weights, bias = word(row + 8 * INNER_WEIGHTS), word(row + 8 * INNER_BIAS)
+    if weights:
+        norm(word(row + 8 * AFTER), x, weights, bias, real(row + 8 * EPSILON), x, width)
+    if word(row + 8 * KEPT):
+        copy(x, word(row + 8 * KEPT) + m * width * 4, width)
+    if word(row + 8 * JOINED):
+        add_into(x, word(row + 8 * JOINED) + m * word(row + 8 * JOINED_ROW), width)
 
 
 @compiled
@@ -102,6 +112,7 @@ def norm_row(board: Any, row: Any, m: Any, i: Any) -> None:
                 _add_summand(row, what, m, x, floats, width)
         if word(row + 8 * SUM_SCALE):
             scale(real(word(row + 8 * SUM_SCALE)), x, x, width)
+    _pass_on(row, m, x, width)
     weights, bias = word(row + 8 * WEIGHTS), word(row + 8 * BIAS)
     norm(word(row + 8 * NORM), x, weights, bias, real(row + 8 * EPSILON), floats, width)
     quantise(floats, a + i * width, scales + i * groups * 16, groups)

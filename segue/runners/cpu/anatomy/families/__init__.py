@@ -12,6 +12,7 @@ from segue.runners.cpu.anatomy.families.dense import DENSE
 from segue.runners.cpu.anatomy.families.hybrids import HYBRIDS
 from segue.runners.cpu.anatomy.families.latents import LATENTS
 from segue.runners.cpu.anatomy.families.mixtures import MIXTURES
+from segue.runners.cpu.anatomy.families.passed_again import PASSED_AGAIN
 from segue.runners.cpu.anatomy.families.streams import STREAMS
 from segue.runners.cpu.anatomy.families.uncommon import UNCOMMON
 from segue.runners.cpu.anatomy.families.windowed import WINDOWED
@@ -24,6 +25,7 @@ FAMILIES: Mapping[str, Family] = {
     **BY_SIGMOID,
     **WINDOWED,
     **STREAMS,
+    **PASSED_AGAIN,
     **LATENTS,
     **HYBRIDS,
     **UNCOMMON,

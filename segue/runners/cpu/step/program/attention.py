@@ -15,7 +15,8 @@ _OWN = ("own", "own or none")  # norms of heads: each has weights of its own
 
 
 def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
-    anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
+    anatomy, layer = weights.anatomy, weights.anatomy.by_layer[number]
+    name = anatomy.name_of(number)
     yield _projection(weights, places, layer, name)
     if layer.laurel:
         start = places.projected + 4 * (layer.outputs - layer.laurel)
@@ -84,7 +85,8 @@ def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Ro
 
 def _heads(weights: Weights, places: Places, number: int) -> Row:
     """The words of heads.py, in its order."""
-    anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
+    anatomy, layer = weights.anatomy, weights.anatomy.by_layer[number]
+    name = anatomy.name_of(number)
     starts = (0, layer.asked, layer.asked + layer.keys) if layer.has_keys else (0, 0, 0)
     if _is_bias_first(anatomy):
         biases = [0, 0, 0]
@@ -92,9 +94,12 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         biases = [weights.vector(f"{name}attn_qkv.bias", start) for start in starts]
     else:
         biases = [weights.vector(f"{name}attn_{part}.bias") for part in "qkv"]
-    norms, own = [0, 0], 4 * layer.head_size if anatomy.family.head_norms in _OWN else 0
+    norms, own = [0, 0], [4 * layer.head_size * (anatomy.family.head_norms in _OWN)] * 2
     if anatomy.family.head_norms in ("each", "each or none", *_OWN):
         norms = [weights.vector(f"{name}attn_{part}_norm.weight") for part in "qk"]
+    if anatomy.family.head_norms == "gains":
+        norms = [weights.vector(f"{name}attn_q_norm.weight"), weights.ones(layer.head_size)]
+        own = [4 * layer.head_size, 0]
     if anatomy.family.head_norms == "unweighted" and anatomy.has_head_norms and layer.pairs:
         norms = [weights.ones(layer.head_size)] * 2
     grows = anatomy.temperature and not (anatomy.family.temperature and layer.pairs)
@@ -115,7 +120,7 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         *norms,
         float_word(anatomy.epsilon),
         NORMS[anatomy.norm],
-        *((own, own) if norms[0] else (0, 0)),
+        *(own if norms[0] else (0, 0)),
         layer.window,
         float_word(anatomy.score_cap * BITS_PER_NAT),
         weights.vector(f"{name}attn_sinks.weight"),

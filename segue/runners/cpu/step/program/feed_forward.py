@@ -74,14 +74,14 @@ def gated(
 
 def scores_of_experts(weights: Weights, places: Places, layer: int) -> Row:
     """The product by whose outputs rows choose their experts."""
-    router = weights.matrix(f"blk.{layer}.ffn_gate_inp.weight")
+    router = weights.matrix(f"{weights.anatomy.name_of(layer)}ffn_gate_inp.weight")
     return product(places.mixture.scores, weights.anatomy.experts, on.INPUT_FLOATS, [(router, 0)])
 
 
 def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Iterator[Row]:
     """The words of the files in mixture, in their order."""
     anatomy, kept, family = weights.anatomy, places.mixture, weights.anatomy.family
-    name, is_dense = f"blk.{layer}.", family.shared_expert == "dense"
+    name, is_dense = anatomy.name_of(layer), family.shared_expert == "dense"
     is_beside = is_dense or anatomy.is_fed_beside
     shared = kept.shared if anatomy.shared_hidden or is_beside else 0
     if shared:

@@ -46,8 +46,9 @@ def norm(
     *,
     sum_scale: int = 0,
     end: str = "weight",
+    passage: Sequence[int] = (),
 ) -> Row:
-    """The words of rows.py, in its order. `end`: of the name of the norm's weights."""
+    """The words of rows.py, in its order. `end`: of the name of the norm's weights. `passage`: see passes.py."""
     anatomy, family = weights.anatomy, weights.anatomy.family
     row = [on.NORM, source]
     if source == on.FROM_EMBEDDING:
@@ -66,13 +67,4 @@ def norm(
     own = kind if norm else on.NO_NORM
     after = float_word(family.after_epsilon or anatomy.epsilon)
     row += [own, *vectors, float_word(anatomy.epsilon), kind, after, sum_scale]
-    if source == on.FROM_EMBEDDING and family.has_embedding_norm:
-        row += _embedding_norm(weights)
-    return row
-
-
-def _embedding_norm(weights: Weights) -> Row:
-    """Addresses of its weights and its bias."""
-    if weights.anatomy.family.is_embedding_norm_plain:
-        return [weights.ones(weights.anatomy.width), 0]
-    return [weights.vector(f"token_embd_norm.{end}") for end in ("weight", "bias")]
+    return [*row, *passage]

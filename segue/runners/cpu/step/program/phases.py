@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners.cpu.anatomy.tensors import EXPERTS_NORM
+from segue.runners.cpu.anatomy.tensors import EXPERTS_NORM, LAYER_SCALE
 from segue.runners.cpu.memory import zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.attention import attention
@@ -17,6 +17,7 @@ from segue.runners.cpu.step.program.feed_forward import (
 from segue.runners.cpu.step.program.latent import latent_attention
 from segue.runners.cpu.step.program.layer_embeddings import layer_gate, layer_inputs
 from segue.runners.cpu.step.program.norms import Summand, norm, sub_norm, summand
+from segue.runners.cpu.step.program.passes import embeddings_again, passage
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.program.recurrent import recurrent
 from segue.runners.cpu.step.program.rwkv import channel_mix
@@ -71,23 +72,26 @@ def _layers(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
     summands: list[Summand] = []
     source, scale = on.FROM_EMBEDDING, 0
     if anatomy.layer_columns:
-        yield norm(weights, "", "", source, [])
+        yield norm(weights, "", "", source, [], passage=passage(weights, places, source, 0))
         yield from layer_inputs(weights, places)
         source = on.FROM_SUM
     for layer in range(anatomy.layers):
-        name = f"blk.{layer}."
+        name = anatomy.name_of(layer)
         before_attention, before_feed_forward = anatomy.family.norms
+        passed = passage(weights, places, source, layer)
         if anatomy.family.routes_early and anatomy.has_experts(layer):
-            yield norm(weights, "", "", source, summands, sum_scale=scale)
+            yield norm(weights, "", "", source, summands, sum_scale=scale, passage=passed)
             yield scores_of_experts(weights, places, layer)
-            source, summands, scale = on.FROM_SUM, [], 0
+            source, summands, scale, passed = on.FROM_SUM, [], 0, []
         if anatomy.family.layers_are != "whole":
             for before, phases, given in _parts(weights, places, layer, tile_outputs):
-                yield norm(weights, name, before, source, summands)
+                yield norm(weights, name, before, source, summands, passage=passed)
                 yield from phases
-                summands, source = given, on.FROM_SUM
+                summands, source, passed = given, on.FROM_SUM, []
             continue
-        yield norm(weights, name, before_attention, source, summands, sum_scale=scale)
+        yield norm(
+            weights, name, before_attention, source, summands, sum_scale=scale, passage=passed
+        )
         yield from _mixed(weights, places, layer)
         mixed, added = _summands(weights, places, layer), _added(weights, places, layer)
         if not anatomy.is_parallel:
@@ -96,11 +100,14 @@ def _layers(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
             yield norm(weights, name, before_feed_forward, on.FROM_SUM, [])
         yield from _fed(weights, places, layer, tile_outputs)
         summands = [*mixed, added] if anatomy.is_parallel else [added]
+        summands += embeddings_again(weights, places, layer)
         if anatomy.layer_columns:
             yield norm(weights, name, "", on.FROM_SUM, summands)
             yield from layer_gate(weights, places, layer)
             summands = [Summand(places.attended, 0, weights.vector(f"{name}post_norm.weight"))]
-        source, scale = on.FROM_SUM, weights.vector(f"{name}layer_output_scale.weight")
+        source, scale = on.FROM_SUM, 0
+        if anatomy.family.has_layer_scales:
+            scale = weights.vector(f"{name}{LAYER_SCALE}")
         if anatomy.halved_every and (layer + 1) % anatomy.halved_every == 0:
             scale = weights.number(0.5)
     yield norm(weights, "", "output_norm", on.FROM_WANTED, summands, sum_scale=scale)
@@ -166,19 +173,19 @@ def _summands(weights: Weights, places: Places, layer: int) -> list[Summand]:
     own = weights.anatomy.by_layer[layer]
     found = [places.attended] if own.mixes else []
     found += [places.added] if own.attends and own.recurrence else []
-    name, scale = f"blk.{layer}.", weights.anatomy.attended_scale
+    name, scale = weights.anatomy.name_of(layer), weights.anatomy.attended_scale
     return [summand(weights, name, "attn_output", place, 0, scale=scale) for place in found]
 
 
 def _added(weights: Weights, places: Places, layer: int) -> Summand:
     """What the feed-forward gives to the residual."""
-    scale = weights.anatomy.fed_scale(layer)
-    return summand(weights, f"blk.{layer}.", "ffn_down", places.added, 1, scale=scale)
+    name, scale = weights.anatomy.name_of(layer), weights.anatomy.fed_scale(layer)
+    return summand(weights, name, "ffn_down", places.added, 1, scale=scale)
 
 
 def _fed(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Iterator[Row]:
     """The feed-forward, or a mixture of experts."""
-    anatomy, name = weights.anatomy, f"blk.{layer}."
+    anatomy, name = weights.anatomy, weights.anatomy.name_of(layer)
     if anatomy.has_experts(layer):
         yield from experts(weights, places, layer, tile_outputs)
         return

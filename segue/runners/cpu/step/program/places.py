@@ -52,6 +52,8 @@ class Places:
     layer_gate: int  # what gates those of a layer
     convolved: int  # output of a convolution
     first_values: int  # of RWKV's first layer
+    high: int  # the residual as a high stack left it, or as it was embedded
+    low: int  # as a low stack left it
     states: tuple[int, ...]  # of each layer: where its part begins in a slot's state, in bytes
 
 
