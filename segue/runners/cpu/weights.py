@@ -87,7 +87,7 @@ class Weights:
             if name.endswith("sinks.weight"):
                 sound |= np.isneginf(values)  # takes nothing of the softmax
             matrix.check_sound(name, int(np.count_nonzero(~sound)))
-            if name.endswith("ssm_a") and np.max(values) > 0:
+            if name.endswith("ssm_a") and np.max(values) > 0 and not self.anatomy.fades_least:
                 raise ModelUnavailable(f"by the tensor {name} states grow without end")
         for name in [name for name in self._vectors if name.endswith(CONVOLUTIONS)]:
             taps = next(tensor.shape[0] for tensor in tensors if tensor.name == name)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tests.support.models.layers.tiny_latent import TinyLatent
 from tests.support.models.tiny_writer import HEADS, LAYER, RMS, Tiny, Value
 
 _MIXTURE: dict[str, Value] = {
@@ -31,6 +32,14 @@ _MIMO = Tiny(
     **_MIXTURE, expert_gating_func=2, attention__head_count_kv=[1, 2, 1],
     attention__sliding_window=20, attention__sliding_window_pattern=[False, True, False],
     rope__dimension_count=16, rope__freq_base=1e6,
+)  # fmt: skip
+_LING = Tiny(
+    "bailingmoe3", layers=5, mixer="kda whole", latent=TinyLatent(), experts=8, shared_hidden=32,
+    choice_bias=True, gate_rows=HEADS,
+).with_settings(
+    **_MIXTURE, attention__head_count_kv=[0, 0, 1, 0, 1], ssm__conv_kernel=4, kda__head_dim=32,
+    kda__gate_lower_bound=-1.5, kda__safe_gate=True, expert_shared_count=1, expert_gating_func=2,
+    expert_weights_scale=2.5, expert_group_count=4, expert_group_used_count=2,
 )  # fmt: skip
 
 BY_SIGMOID: Mapping[str, Tiny] = {
@@ -63,4 +72,8 @@ BY_SIGMOID: Mapping[str, Tiny] = {
         attention__head_count_kv=2, attention__value_scale=0.7, rope__freq_base_swa=2e4,
         attention__sliding_window_pattern=[False, True, True, False], nextn_predict_layers=1,
     ),
+    "bailingmoe3": _LING,
+    "bailingmoe3, no rank of queries, limits": replace(
+        _LING, latent=TinyLatent(query_rank=0)
+    ).with_settings(swiglu_clamp_exp=0.3, swiglu_clamp_shexp=[0.0, 0.4, 0.0, 0.0, 0.3]),
 }  # fmt: skip

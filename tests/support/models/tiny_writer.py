@@ -75,8 +75,8 @@ class Tiny:
     has_stacks: bool = False
     has_dense_beside: bool = False  # each layer with experts has a dense feed-forward too
     output_norm: str = "output_norm"
-    # "conv", "mamba", "mamba1", "plamo", "kda": of layers without keys; "mamba beside": of all layers, with attention;
-    # "rwkv", "rwkv adapted", "rwkv6", "rwkv6 apart", "rwkv6 adapted": of all layers, with all else that they have.
+    # "conv", "mamba", "mamba1", "plamo", "kda", "kda whole": of layers without keys; "mamba beside": of all layers,
+    # with attention; "rwkv", "rwkv adapted", "rwkv6", "rwkv6 apart", "rwkv6 adapted": of all, with all else they have.
     mixer: str = ""
     has_mixer_norm: bool = True
     has_time_norms: bool = False
@@ -285,8 +285,8 @@ def _mixer(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Arra
         yield from short_convolution(tiny.count, WIDTH, weights)
     elif tiny.mixer == "mamba beside" or (tiny.mixer == "mamba" and not has_keys):
         yield from mamba(tiny.count, WIDTH, weights, tiny.has_mixer_norm)
-    elif tiny.mixer == "kda" and not has_keys:
-        yield from kda(tiny.count, HEADS, WIDTH, weights)
+    elif tiny.mixer in ("kda", "kda whole") and not has_keys:
+        yield from kda(tiny.count, HEADS, WIDTH, weights, tiny.mixer == "kda whole")
     elif tiny.mixer == "plamo" and not has_keys:
         yield from plamo(tiny.count, WIDTH, weights)
     elif tiny.mixer == "mamba1" and not has_keys:
@@ -301,6 +301,8 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
     asked = queries * (2 if tiny.is_gate_joined else 1)
     if tiny.latent is not None:
         yield from tiny.latent.tensors(WIDTH, weights)
+        if tiny.gate_rows:
+            yield "attn_gate.weight", weights.matrix(tiny.gate_rows, WIDTH)
         return
     values = key_heads * (tiny.value_size or size)
     parts = {"q": asked, "k": keys, "v": values}

@@ -95,7 +95,7 @@ class Layer:
     def outputs(self) -> int:
         """Floats per row in all that products give to attention."""
         if self.latent is not None:
-            return self.latent.outputs(self.heads)
+            return self.latent.outputs(self.heads) + self.gate
         return self.projected + (0 if self.is_gate_joined else self.gate) + self.laurel
 
     @property

@@ -88,6 +88,12 @@ class Anatomy:
         kind = self.family.head_norms
         return kind == "whole" or (kind == "whole or none" and self.has_head_norms)
 
+    @property
+    def fades_least(self) -> bool:
+        """Whether states fade by no less than the file says, whatever its numbers are."""
+        found = (layer.recurrence for layer in self.by_layer)
+        return any(each is not None and each.least < 0 for each in found)
+
     def name_of(self, layer: int) -> str:
         """How the names of a layer's tensors begin."""
         return f"blk.{self.by_layer[layer].weights_of}."

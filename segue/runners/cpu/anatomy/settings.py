@@ -95,6 +95,7 @@ REALS = (
     "attention.value_scale",
     "embedding_scale",
     "expert_weights_scale",
+    "kda.gate_lower_bound",
     "logit_scale",
     "residual_scale",
     "router_logit_softcapping",

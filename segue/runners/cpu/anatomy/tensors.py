@@ -202,6 +202,7 @@ def _mixer(anatomy: Anatomy, layer: Layer) -> Shapes:
     if found is not None:
         own |= RECURRENT[found.mixer](anatomy, found)
     if layer.latent is not None:
+        own |= {"attn_gate.weight": (anatomy.width, layer.gate)} if layer.gate else {}
         return own | latent_shapes(layer.latent, layer.heads, anatomy.width)
     return own | _attention(anatomy, layer) if layer.attends else own
 

@@ -162,6 +162,8 @@ BITS: dict[str, str] = {
     "arctic": "ad058819e03872a479e8a5b18dbfa8cc0a13d7801bcf106ec14fd6888db19b7d",
     "mimo2": "a720be95c114cbf6677b55c937f02782aeca8c3f4c64a56b3205a8fe587327cd",
     "mimo2, one matrix, drafts": "082ef0a44e501bdf4dfa922eb72299b9396db07dda87d3f73c4b1cce32f5e893",
+    "bailingmoe3": "a45e93b22945b98d2db4bfa14134b0c496b2c79a8176fc05d286e6e983e5799f",
+    "bailingmoe3, no rank of queries, limits": "e719ebaa2324b4cb5bae7d50f576f61a9fded65b707aa3653baa77806bc10014",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -326,4 +328,6 @@ BITS_OF_Q8: dict[str, str] = {
     "arctic": "15c08d7632bf249443150c38a1b086a633cb48699604c7576ed09b354fe9ea35",
     "mimo2": "ecc8e8163f6ad4a5a081fe52c5b32400d7bce5ef386b85c1b476488671089389",
     "mimo2, one matrix, drafts": "b0693a1bf49513d918d23104da5dff6aa881372ee9d57c314d87e16426e8488b",
+    "bailingmoe3": "a923c384146d37e59e43f3aea92b82828d0c22aa3eaa57a7a5363362624d8fe6",
+    "bailingmoe3, no rank of queries, limits": "50f171af40c827f2deb037134870b7423a39dc2d22b46aca95b07576b4172e46",
 }

@@ -154,6 +154,7 @@ def test_every_number_has_its_kind() -> None:
         "attention.rope_pattern",
         "expert_weights_norm",
         "hrm.prefix_lm",
+        "kda.safe_gate",
         "rope.dimension_sections",
         "rope.scaling.finetuned",
         "rope.scaling.type",

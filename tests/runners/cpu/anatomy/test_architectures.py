@@ -207,6 +207,7 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
         "plamo2",
         "step35",
         "mimo2",
+        "bailingmoe3",
         "rwkv6",
         "rwkv6qwen2",
         "rwkv7",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from segue.models.gguf import header
+from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
@@ -31,3 +32,14 @@ def test_biases_that_llama_cpp_passes_over_are_refused(tmp_path: Path) -> None:
     found = supports(header(write(tmp_path / "x.gguf", tiny)))
     assert found is not None
     assert "does not know: blk.N.attn_k.bias" in found
+
+
+@pytest.mark.parametrize("told", [{"gate_lower_bound": 1.0}, {"safe_gate": False}])
+def test_keys_that_fade_without_a_bound_are_computed_by_no_runner(
+    tmp_path: Path, told: dict[str, float]
+) -> None:
+    """llama.cpp would end the process."""
+    found = header(write(tmp_path / "x.gguf", MODELS["bailingmoe3"]))
+    own = {f"bailingmoe3.kda.{key}": value for key, value in told.items()}
+    changed = replace(found, metadata={**found.metadata, **own})
+    assert senseless(changed) == "keys do not fade within a bound"

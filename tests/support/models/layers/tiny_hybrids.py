@@ -56,8 +56,10 @@ def mamba1(
     yield "ssm_out.weight", weights.matrix(width, inner, 1.5)
 
 
-def kda(count: Count, heads: int, width: int, weights: Weights) -> Iterator[tuple[str, Array]]:
-    """Keys fade within a few tokens, or some ten."""
+def kda(
+    count: Count, heads: int, width: int, weights: Weights, is_whole: bool
+) -> Iterator[tuple[str, Array]]:
+    """Keys fade within a few tokens, or some ten. `is_whole`: fading and gates are made by one matrix each."""
     size, taps = count("kda.head_dim", 0), count("ssm.conv_kernel", 0)
     whole = heads * size
     for part in "qkv":
@@ -65,10 +67,12 @@ def kda(count: Count, heads: int, width: int, weights: Weights) -> Iterator[tupl
         kernel = weights.matrix(whole, taps, 2.0)
         yield f"ssm_conv1d_{part}.weight", kernel.reshape(1, whole, 1, taps)
     for name in "fg":
-        yield f"ssm_{name}_a.weight", weights.matrix(size, width)
-        yield f"ssm_{name}_b.weight", weights.matrix(whole, size, 2.0)
+        yield f"ssm_{name}_a.weight", weights.matrix(whole if is_whole else size, width)
+        if not is_whole:
+            yield f"ssm_{name}_b.weight", weights.matrix(whole, size, 2.0)
     yield "ssm_beta.weight", weights.matrix(heads, width, 2.0)
-    yield "ssm_a", -np.abs(weights.vector(0.5, heads)).reshape(1, 1, heads, 1)
+    rates = np.abs(weights.vector(0.5, heads)).reshape(1, 1, heads, 1)
+    yield "ssm_a", rates if is_whole else -rates
     yield "ssm_dt.bias", weights.vector(-1.0, whole)
     yield "ssm_norm.weight", weights.vector(1.0, size)
     yield "attn_output.weight", weights.matrix(width, whole, 1.5)

@@ -8,15 +8,26 @@ from segue.runners.cpu.anatomy.families.keys import (
     MIXTURE,
     OF_WINDOWS,
     SHARED,
+    SIGMOID,
     WINDOWS,
 )
 from segue.runners.cpu.anatomy.family import Family, Window
 from segue.runners.cpu.anatomy.limits import LIMITS
+from segue.runners.cpu.anatomy.states.recurrence import KDA_LEAST, KDA_SAFE, KDA_SIZE
 
 _GATING, _NORMED = "expert_gating_func", "expert_weights_norm"
 _DRAFTS = "nextn_predict_layers"
 _DENSE = "leading_dense_block_count"
 _SCALED = (_GATING, _NORMED, "expert_weights_scale")
+_LATENT = (
+    "attention.key_length_mla",
+    "attention.kv_lora_rank",
+    "attention.value_length_mla",
+    KDA_LEAST,
+    KDA_SIZE,
+    "rope.dimension_count",
+    "ssm.conv_kernel",
+)
 
 BY_SIGMOID: Mapping[str, Family] = {
     # Which layers have experts is told by their tensors, and a count of shared experts is passed over.
@@ -93,5 +104,19 @@ BY_SIGMOID: Mapping[str, Family] = {
             _DRAFTS,
         ),
         needed=(MIXTURE[2], "attention.value_length", *WINDOWS[:2]),
+    ),
+    "bailingmoe3": Family(
+        "neighbours",
+        is_latent=True,
+        activation="limited silu",
+        experts="all",
+        routing="sigmoid",
+        shared_expert="plain",
+        has_choice_bias=True,
+        attention_gate="heads",
+        mixer="kda",
+        may_have_factors=False,
+        settings=(*SIGMOID, SHARED, *LIMITS, _DRAFTS, *_LATENT, "attention.q_lora_rank", KDA_SAFE),
+        needed=(MIXTURE[2], _GATING, "expert_shared_count", *_LATENT),
     ),
 }

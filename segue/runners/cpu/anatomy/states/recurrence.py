@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family, Mixer
+from segue.runners.cpu.anatomy.scaling import real
 from segue.runners.cpu.step.board import MOST_PENDING
 from segue.runners.cpu.step.recurrent.scratch import SELECTIVE_SIZE
 
 INTERVAL = "full_attention_interval"
-KDA_SIZE = "kda.head_dim"
+KDA_SIZE, KDA_LEAST, KDA_SAFE = "kda.head_dim", "kda.gate_lower_bound", "kda.safe_gate"
 NORMED = "ssm.dt_b_c_rms"
 WITHOUT_KEYS = (
     "conv",
@@ -62,6 +63,9 @@ class Recurrence:
     is_normed: bool = False  # Mamba 1: these, and what states take and give, are normed
     ranks: Ranks = _NO_RANKS
     is_fused: bool = False  # RWKV: shares of mixtures of rows are one tensor
+    # KDA: the least exponent of e by which a key fades, of which it takes a sigmoid's share; fading and gates are then
+    # made by one matrix each. 0: there is none, and they are made by two.
+    least: float = 0.0
 
     @property
     def convolution_floats(self) -> int:
@@ -148,9 +152,14 @@ def _wrong_kda(header: GgufHeader) -> str | None:
         return f"{heads} heads of states are {size} wide"
     if (taps := header.count("ssm.conv_kernel")) < 2:
         return f"its convolutions see {taps} tokens"
+    told, safe = (
+        header.metadata.get(f"{header.architecture}.{key}") for key in (KDA_LEAST, KDA_SAFE)
+    )
+    if (isinstance(told, int | float) and told >= 0) or safe is False:
+        return "keys do not fade within a bound"
     names = {tensor.name for tensor in header.tensors}
     for name in sorted(names):
-        if name.endswith(".attn_q_a_norm.weight"):
+        if name.endswith(".attn_q_a_norm.weight") and told is None:
             return "queries have a rank of their own"
         if name.endswith(".attn_kv_b.weight") and header.count("attention.key_length_mla"):
             return "the matrices of keys and values are one tensor"
@@ -216,7 +225,7 @@ def _delta(header: GgufHeader) -> Recurrence:
 def _kda(header: GgufHeader) -> Recurrence:
     """Kimi's delta net: a key fades at a speed of its own, so a change has that of all keys."""
     size, heads = header.count(KDA_SIZE), header.count("attention.head_count")
-    whole = heads * size
+    whole, least = heads * size, real(header, KDA_LEAST)
     return Recurrence(
         mixer="kda",
         taps=header.count("ssm.conv_kernel"),
@@ -226,8 +235,9 @@ def _kda(header: GgufHeader) -> Recurrence:
         size=size,
         states=size,
         change_floats=3 * size + _FACTOR,
-        outputs=5 * whole + 2 * size + heads,
+        outputs=5 * whole + (0 if least else 2 * size) + heads,
         taken=whole,
+        least=least,
     )
 
 

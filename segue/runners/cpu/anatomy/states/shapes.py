@@ -23,8 +23,11 @@ def _kda(anatomy: Anatomy, layer: Recurrence) -> Shapes:
     width, whole, heads, size = anatomy.width, layer.taken, layer.heads, layer.size
     own: Shapes = {f"attn_{part}.weight": (width, whole) for part in KDA_PARTS}
     own |= {f"ssm_conv1d_{part}.weight": (layer.taps, 1, whole) for part in KDA_PARTS}
-    own |= {f"ssm_{name}_a.weight": (width, size) for name in "fg"}
-    own |= {f"ssm_{name}_b.weight": (size, whole) for name in "fg"}
+    if layer.least:
+        own |= {f"ssm_{name}_a.weight": (width, whole) for name in "fg"}
+    else:
+        own |= {f"ssm_{name}_a.weight": (width, size) for name in "fg"}
+        own |= {f"ssm_{name}_b.weight": (size, whole) for name in "fg"}
     own |= {"ssm_a": (1, heads), "ssm_dt.bias": (whole,), "ssm_beta.weight": (width, heads)}
     return own | {"ssm_norm.weight": (size,), "attn_output.weight": (whole, width)}
 

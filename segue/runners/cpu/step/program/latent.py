@@ -19,6 +19,9 @@ def latent_attention(
     first, start = ("attn_q_a", 0) if asked else ("attn_q", latent.size)
     matrices = [(weights.matrix(f"{name}{first}.weight"), 4 * start)]
     matrices += [(weights.matrix(f"{name}attn_kv_a_mqa.weight"), 4 * asked)]
+    gate = latent.outputs(heads)
+    if layer.gate:
+        matrices += [(weights.matrix(f"{name}attn_gate.weight"), 4 * gate)]
     yield product(places.projected, row, on.INPUT_FLOATS, matrices)
     words = _words(weights, places, number, latent)
     yield [on.LATENT_KEYS, *words]
@@ -32,7 +35,8 @@ def latent_attention(
     yield [on.LATENT_ATTEND, *words]
     values = weights.each(f"{name}attn_v_b.weight", heads)
     yield [on.LATENT_PRODUCTS, values, heads, on.HEADS_FLOATS, heads, latent.values]
-    yield [on.QUANTISE, layer.taken]
+    words = [places.projected + 4 * gate, 4 * row, latent.values, 4, 1]  # see rows.py
+    yield [on.QUANTISE, layer.taken, *(words if layer.gate else ())]
     output = weights.matrix(f"{name}attn_output.weight")
     yield product(places.attended, anatomy.width, on.HEADS_FLOATS, [(output, 0)])
 

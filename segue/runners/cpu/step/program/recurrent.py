@@ -154,10 +154,18 @@ def _delta_net(weights: Weights, places: Places, number: int, layer: Recurrence)
 
 def _kda(weights: Weights, places: Places, number: int, layer: Recurrence) -> Iterator[Row]:
     """The products give queries, keys and values; then what fading and gates are made of, which become inputs; then
-    these and betas.
+    these and betas. Where one matrix makes each of them, the first products give all.
     """
     name, row = f"blk.{number}.", 4 * layer.outputs
     made, whole = layer.channels, layer.taken
+    if layer.least:
+        starts = (made + whole, made + 2 * whole, made)
+        names = ("attn_q", "attn_k", "attn_v", "ssm_f_a", "ssm_g_a", "ssm_beta")
+        parts = {f"{name}{part}": i * whole for i, part in enumerate(names)}
+        yield _projection(weights, places, layer, parts)
+        yield _convolution(weights, places, layer, number, 0, places.convolved)
+        yield _delta(weights, places, layer, number, starts)
+        return
     fading = made + 2 * layer.size
     parts = {f"attn_{part}": i * whole for i, part in enumerate("qkv")}
     parts |= {"ssm_f_a": made, "ssm_g_a": made + layer.size, "ssm_beta": fading + 2 * whole}
@@ -215,6 +223,7 @@ def _delta(
         float_word(weights.anatomy.epsilon),
         float_word(1.0 / float(np.sqrt(np.float64(layer.size)))),
         int(layer.mixer == "kda"),
+        float_word(layer.least),
     ]
 
 

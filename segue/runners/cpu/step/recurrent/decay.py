@@ -1,4 +1,4 @@
-"""How fast a state fades: e^(a * softplus(x)), a at most 0."""
+"""How fast a state fades: e^(a * softplus(x)), a at most 0; or within a bound."""
 
 from segue.runners.cpu.emit import (
     FLOATS,
@@ -17,7 +17,7 @@ from segue.runners.cpu.emit import (
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, define
 from segue.runners.cpu.step.halves import lane
-from segue.runners.cpu.step.lanes import ROUNDER, absolute, exp, vectors
+from segue.runners.cpu.step.lanes import ROUNDER, absolute, exp, sigmoid, vectors
 
 # log(1 + y) = 2 s (1 + s^2 / 3 + s^4 / 5 + …), s = y / (2 + y), which is at most 1/3 for y up to 1.
 _SERIES = (1 / 17, 1 / 15, 1 / 13, 1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0)
@@ -62,3 +62,15 @@ def decays(b: Builder, a: Value, x: Value, bias: Value, out: Value, count: Value
         given, added = (load(b, at(b, row, each.index, 64)) for row in (x, bias))
         power = b.fmul(rate, softplus(b, b.fadd(given, added)))
         store(b, exp(b, power), at(b, out, each.index, 64))
+
+
+@define(VOID, FLOAT, FLOAT, *[INT] * 4)
+def bounded_decays(
+    b: Builder, a: Value, least: Value, x: Value, bias: Value, out: Value, count: Value
+) -> None:
+    """out = e^(least * sigmoid(a * (x + bias))), of each number."""
+    rate, lowest = splat(b, a), splat(b, least)
+    with loop(b, vectors(b, count)) as each:
+        given, added = (load(b, at(b, row, each.index, 64)) for row in (x, bias))
+        share = sigmoid(b, b.fmul(b.fadd(given, added), rate))
+        store(b, exp(b, b.fmul(share, lowest)), at(b, out, each.index, 64))

@@ -30,7 +30,7 @@ from segue.runners.cpu.step.lanes import (
     scale,
     sigmoid_of,
 )
-from segue.runners.cpu.step.recurrent.decay import decay, decays
+from segue.runners.cpu.step.recurrent.decay import bounded_decays, decay, decays
 from segue.runners.cpu.step.recurrent.delta_columns import (
     change,
     change_and_read,
@@ -69,7 +69,8 @@ from segue.runners.cpu.step.recurrent.scratch import BETA, DECAY, NUMBERS, OVERL
     EPSILON,
     SCALE,  # of queries
     BY_KEY,  # 1: alphas, and TIME_BIAS, have a number for each key; gates are sigmoids
-) = range(OWN, OWN + 16)
+    LEAST,  # exponent of e by which a key fades; 0: there is none
+) = range(OWN, OWN + 17)
 
 
 @compiled
@@ -88,7 +89,11 @@ def _fade_keys(row: Any, m: Any, head: Any, record: Any) -> None:
     place, key, fades = 4 * head * size, record + 8 * size, record + 16 * size
     alphas = word(row + 8 * ALPHAS) + m * word(row + 8 * GATES_ROW) + place
     rate, bias = real(word(row + 8 * FADING) + 4 * head), word(row + 8 * TIME_BIAS) + place
-    decays(rate, alphas, bias, fades, size)
+    least = real(row + 8 * LEAST)
+    if least != np.float32(0):
+        bounded_decays(rate, least, alphas, bias, fades, size)
+    else:
+        decays(rate, alphas, bias, fades, size)
     copy(key, record + 4 * size, size)
     multiply_into(record + 4 * size, fades, size)
     multiply_into(record, fades, size)
