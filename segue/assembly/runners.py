@@ -15,6 +15,7 @@ from segue.models.progress import Report
 from segue.runners.cpu.loader import CpuLoader, flavour_obstacle, nonsense, weights_bytes
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.cpu.step.board import MAX_THREADS
+from segue.runners.llama.granted import granted_obstacle
 from segue.runners.llama.normed import normed_obstacle
 from segue.runners.llama.runner import LlamaLoader
 from segue.runners.llama.scaled import scaled_obstacle
@@ -81,6 +82,7 @@ def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> st
         or llama_obstacle()
         or scaled_obstacle(header, adapted)
         or unturned_obstacle(header)
+        or granted_obstacle(header)
         or normed_obstacle(header)
         or typed_obstacle(header)
     )

@@ -91,7 +91,7 @@ def test_dimensions_that_turn_may_be_none_where_nothing_turns(tmp_path: Path, mo
 
 
 def test_another_architecture_makes_sense(tmp_path: Path) -> None:
-    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="chameleon")
+    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="t5")
     assert choose_runner(load(), path, "x")[0] == "llama"
 
 
@@ -104,7 +104,7 @@ def test_what_only_llama_cpp_knows_is_refused_with_both_reasons_where_it_cannot_
     monkeypatch.setattr(c_api, "load", load_library)
     known = write_tiny_gguf(tmp_path / "known.gguf")
     assert choose_runner(load(), known, "x") == ("cpu", "")
-    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="chameleon")
+    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="t5")
     for runner in ("auto", "llama"):
         with pytest.raises(Incompatible, match="xllamacpp exports nothing"):
             choose_runner(load(runner), path, "x")

@@ -158,6 +158,23 @@ class Weights:
         self._vectors.setdefault(name, np.ones(count, np.float32))
         return address(self._vectors[name])
 
+    def with_bias(self, name: str, size: int) -> int:
+        """The address of a norm's weights of each head, which its bias follows, 0 where the file has none."""
+        whole = self._vectors[f"{name}.weight"].reshape(-1, size)
+        bias = self._vectors.get(f"{name}.bias", np.zeros_like(whole)).reshape(-1, size)
+        self._vectors.setdefault(f"{name}/both", np.concatenate([whole, bias], axis=1))
+        return address(self._vectors[f"{name}/both"])
+
+    def unsaid(self) -> int:
+        """The address of what is added to logits so that some tokens are never drawn; 0 if there are none."""
+        first, end = self.anatomy.family.unsaid
+        if not end:
+            return 0
+        bias = np.zeros(self.anatomy.vocab_size, np.float32)
+        bias[first:end] = np.finfo(np.float32).min
+        self._vectors.setdefault("unsaid", bias)
+        return address(self._vectors["unsaid"])
+
     def number(self, value: float) -> int:
         """The address of a number that the file does not have."""
         name = f"number/{value}"

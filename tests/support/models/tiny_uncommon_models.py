@@ -110,6 +110,9 @@ UNCOMMON: Mapping[str, Tiny] = {
         feeds_beside=True,
         beside_hidden=WIDTH,
     ).with_settings(**_MIXTURE),
+    "chameleon": Tiny(
+        "chameleon", head_norms="own", has_head_norm_bias=True, more_tokens=8020
+    ).with_settings(swin_norm=False),
     "paddleocr": Tiny("paddleocr", head_size=32).with_settings(
         rope__dimension_sections=[4, 5, 3, 4]
     ),

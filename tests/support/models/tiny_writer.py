@@ -17,6 +17,7 @@ from tests.support.models.layers.tiny_gemma4 import (
 )
 from tests.support.models.layers.tiny_hybrids import kda, mamba, mamba1, plamo, short_convolution
 from tests.support.models.layers.tiny_latent import TinyLatent
+from tests.support.models.layers.tiny_pictures import of_pictures, with_tokens
 from tests.support.models.layers.tiny_rwkv import rwkv6_layer, rwkv_layer
 from tests.support.models.quick_writer import Writer
 from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
@@ -89,6 +90,8 @@ class Tiny:
     embedding_gain: float = 0.0  # 0: as is usual
     feeds_beside: bool = False  # each layer has a feed-forward beside its experts, without norms
     beside_hidden: int = 0  # its columns; 0: as usual
+    has_head_norm_bias: bool = False
+    more_tokens: int = 0
     has_sub_norms: bool = False  # of what the last products take
     has_pictures: bool = False  # layers have matrices of their own for what pictures give
 
@@ -142,7 +145,8 @@ def write(
         float: gguf.GGUFValueType.FLOAT32,
         str: gguf.GGUFValueType.STRING,
     }
-    vocab, quiet = vocabulary(writer)
+    own = with_tokens(tiny.more_tokens) if tiny.more_tokens else vocabulary
+    vocab, quiet = own(writer)
     for name, value in _settings(tiny, vocab).items():
         key = name if name.startswith("xielu.") else f"{tiny.architecture}.{name}"
         if isinstance(value, list):
@@ -237,7 +241,7 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
                 *_norms(tiny, weights, layer),
                 *_mixer(tiny, weights, layer),
                 *_feed_forward(tiny, weights, layer),
-                *_of_pictures(tiny, weights),
+                *(of_pictures(WIDTH, HIDDEN, weights) if tiny.has_pictures else ()),
                 *of_embeddings(tiny.count(PER_LAYER, 0), WIDTH, weights),
                 *(of_streams(WIDTH, weights) if tiny.has_streams else ()),
             )
@@ -333,6 +337,8 @@ def _attention(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, 
             f"attn_{name}_norm.weight",
             norm.reshape(heads, size) if tiny.head_norms == "own" else norm,
         )
+        if tiny.has_head_norm_bias:
+            yield f"attn_{name}_norm.bias", weights.vector(0.0, count).reshape(heads, size)
         if tiny.head_norms == "whole" and tiny.has_norm_bias:
             yield f"attn_{name}_norm.bias", weights.vector(0.0, count)
     if tiny.is_attention_gated or tiny.gate_rows:
@@ -364,13 +370,6 @@ def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[st
         yield f"ffn_{name}.weight", weights.matrix(*shapes[name])
         if f"ffn_{name}" in tiny.biases:
             yield f"ffn_{name}.bias", weights.vector(0.0, shapes[name][0])
-
-
-def _of_pictures(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:
-    shapes = {"attn_qkv": (3 * WIDTH, WIDTH), "attn_output": (WIDTH, WIDTH)}
-    shapes |= {"gate": (HIDDEN, WIDTH), "up": (HIDDEN, WIDTH), "down": (WIDTH, HIDDEN)}
-    for name, shape in shapes.items() if tiny.has_pictures else ():
-        yield f"vis_{name}.weight", weights.matrix(*shape)
 
 
 def _experts(tiny: Tiny, weights: Weights) -> Iterator[tuple[str, Array]]:

@@ -30,6 +30,8 @@ _TAIL = """
   leaves the heads out; if that is the last layer, the file is refused.
 - BitNet b1.58 (bitnet): files whose scales are in the weights, as the converter writes them. Older ones with a scale of
   each tensor beside it run on llama.cpp.
+- Chameleon (chameleon), for text: tokens of pictures are never drawn. llama.cpp (build 11549) says so in the first row
+  of a step only. A file with `swin_norm` (34B) runs on llama.cpp, which feeds forward another thing than the model.
 - Text models of those that see: paddleocr, hunyuan_vl, deepseek2-ocr and cogvlm, whose matrices for pictures are not
   read. Positions of the last two turn in one way, and a file that says another base or scaling runs on llama.cpp. Of
   cogvlm llama.cpp (build 11549) gives logits of the wrong rows where not all of a prompt's are wanted.

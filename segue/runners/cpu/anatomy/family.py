@@ -107,6 +107,7 @@ class Family:
     # "unweighted": per head in layers with RoPE, if there are not 128 experts; "gains": per head, queries with a number
     # for each head, keys without weights.
     head_norms: HeadNorms = "none"
+    head_epsilon: float = 0.0  # they are layer norms with this epsilon; 0: norms as the others are
     norms_heads_last: bool = False  # after they are rotated
     # Values are normed, without weights; a layer that has none takes its keys for them.
     norms_values: bool = False
@@ -163,6 +164,10 @@ class Family:
     temperature: float = 0.0  # by which queries of layers without RoPE grow with every chunk
     biases: tuple[str, ...] = ()  # products with a bias, besides queries, keys and values
     may_bias: tuple[str, ...] = ()  # products that may have a bias
+    unsaid: tuple[int, int] = (
+        0,
+        0,
+    )  # tokens, first and end, that are never drawn: those of pictures
     is_tied: bool = False  # the output matrix is always the embedding matrix
     is_untied: bool = False  # it never is: a file without an output matrix lacks it
     window: Window | None = None

@@ -19,7 +19,7 @@ from segue.runners.cpu.anatomy.layers import (
     windows_of,
     wrong_passes,
 )
-from segue.runners.cpu.anatomy.scaling import PLAIN_BASE, SCALED, latent_scale
+from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, WITHOUT_KEYS, wrong_recurrence
 from segue.runners.cpu.anatomy.states.rwkv import wrong_rwkv
 from segue.runners.cpu.anatomy.streams import first_without_keys
@@ -148,8 +148,6 @@ def senseless(header: GgufHeader) -> str | None:
         or _wrong_temperature(header)
         or _wrong_sections(header)
         or wrong_passes(header, FAMILIES[header.architecture])
-        or _wrong_ocr(header)
-        or _wrong_end(header)
         or wrong_recurrence(header, FAMILIES[header.architecture])
         or wrong_rwkv(header, FAMILIES[header.architecture])
         or _wrong_mixers(header)
@@ -345,30 +343,6 @@ def _wrong_sections(header: GgufHeader) -> str | None:
     return (
         "no pair of dimensions turns" if has_sections and not (is_one or any(sizes[:3])) else None
     )
-
-
-def _wrong_ocr(header: GgufHeader) -> str | None:
-    """What llama.cpp takes for granted of DeepSeek-OCR, and ends the process where it is not so."""
-    if header.architecture != "deepseek2-ocr":
-        return None
-    base = header.metadata.get(f"{header.architecture}.rope.freq_base", PLAIN_BASE)
-    if base != PLAIN_BASE:
-        return f"positions turn by a base of {base}, not of {PLAIN_BASE}"
-    width, sizes = header.count("embedding_length"), {head_size(header)}
-    sizes |= {header.count("attention.value_length")} - {0}
-    for heads, key_heads in zip(*heads_of(header), strict=False):
-        if heads != key_heads or any(heads * size != width for size in sizes):
-            return f"{heads} heads with {key_heads} keys, {max(sizes)} wide, are not {width} wide"
-    return None
-
-
-def _wrong_end(header: GgufHeader) -> str | None:
-    """Where layers may lack a feed-forward: llama.cpp ends the process if the last one does."""
-    family = FAMILIES[header.architecture]
-    has_end = all(hidden_sizes(header, family)[-1:])
-    if family.layers_are == "as counted" and not has_end:
-        return "the last layer has no feed-forward"
-    return None
 
 
 def wrong_number(header: GgufHeader) -> str | None:

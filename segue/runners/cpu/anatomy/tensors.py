@@ -145,6 +145,9 @@ def _biases(anatomy: Anatomy, layer: Layer) -> Shapes:
     own: Shapes = {f"{name}.bias": (sizes[name],) for name in family.may_bias if name in sizes}
     if layer.is_gate_joined or not layer.attends:
         return own
+    if family.head_epsilon:
+        heads = {"q": layer.heads, "k": layer.key_heads}
+        own |= {f"attn_{part}_norm.bias": (layer.head_size, n) for part, n in heads.items()}
     if not family.has_head_biases:
         return own
     if anatomy.has_fused_heads:

@@ -47,7 +47,8 @@ from segue.runners.cpu.step.pieces import finish
     Q_BYTES,  # from one head's queries to the next
     SLOPES,  # address of one number per head, by which scores fall with distance; 0: none
     MIXED,  # numbers of a value
-) = range(1, 35)
+    NORM_BIAS,  # bytes from the weights of a head's norm to its bias; 0: it has none
+) = range(1, 36)
 
 
 @compiled
@@ -57,7 +58,8 @@ def _turn(row: Any, x: Any, weights: Any, position: Any) -> None:
     for step in range(2):
         if step == word(row + 8 * NORMS_LAST):
             if weights:
-                norm(word(row + 8 * NORM), x, weights, 0, real(row + 8 * EPSILON), x, size)
+                bias = weights + word(row + 8 * NORM_BIAS) if word(row + 8 * NORM_BIAS) else 0
+                norm(word(row + 8 * NORM), x, weights, bias, real(row + 8 * EPSILON), x, size)
         else:
             offset = position * pairs * 4
             cosines, sines = word(row + 8 * COSINES) + offset, word(row + 8 * SINES) + offset

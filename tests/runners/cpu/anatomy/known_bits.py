@@ -164,6 +164,7 @@ BITS: dict[str, str] = {
     "mimo2, one matrix, drafts": "082ef0a44e501bdf4dfa922eb72299b9396db07dda87d3f73c4b1cce32f5e893",
     "bailingmoe3": "a45e93b22945b98d2db4bfa14134b0c496b2c79a8176fc05d286e6e983e5799f",
     "bailingmoe3, no rank of queries, limits": "e719ebaa2324b4cb5bae7d50f576f61a9fded65b707aa3653baa77806bc10014",
+    "chameleon": "2f5aca0414e23ee196f62045d994135b4698ad54ededca87f9daa1a35ab1a5f3",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -330,4 +331,5 @@ BITS_OF_Q8: dict[str, str] = {
     "mimo2, one matrix, drafts": "b0693a1bf49513d918d23104da5dff6aa881372ee9d57c314d87e16426e8488b",
     "bailingmoe3": "a923c384146d37e59e43f3aea92b82828d0c22aa3eaa57a7a5363362624d8fe6",
     "bailingmoe3, no rank of queries, limits": "50f171af40c827f2deb037134870b7423a39dc2d22b46aca95b07576b4172e46",
+    "chameleon": "51825691e78ca6d9e8097e28563c2e134c1e4b42a0ecb26037fbd680ace9755b",
 }

@@ -15,11 +15,7 @@ from tests.support.models.tiny_writer import Value, write
 @pytest.mark.parametrize(
     ("name", "settings", "reason"),
     [
-        ("deepseek2-ocr", {"rope__freq_base": 5e4}, "positions turn by a base of 50000.0, not of"),
-        ("deepseek2-ocr", {"attention__head_count_kv": 2}, "4 heads with 2 keys, 16 wide, are not"),
-        ("deepseek2-ocr", {"attention__value_length": 32}, "4 heads with 4 keys, 32 wide, are not"),
         ("paddleocr", {"rope__dimension_sections": [0, 0, 0, 4]}, "no pair of dimensions turns"),
-        ("deci", {"feed_forward_length": [96, 96, 192, 0, 0]}, "last layer has no feed-forward"),
         ("hunyuan_vl", {"rope__scaling__alpha": -1.0}, "hunyuan_vl.rope.scaling.alpha is -1.0"),
     ],
 )
@@ -46,6 +42,7 @@ def test_without_sections_no_position_would_turn(tmp_path: Path) -> None:
         ("deci", {"attention__head_count_kv": [0] * 5}, "no layer has attention"),
         ("grok", {"rope__scaling__yarn_beta_fast": 0.0}, "YaRN's betas are (0.0, 1.0)"),
         ("grok", {"rope__scaling__yarn_ext_factor": 0.5}, "yarn_ext_factor is not 1"),
+        ("chameleon", {"swin_norm": True}, "settings it does not know: swin_norm"),
         ("hunyuan_vl", {"rope__dimension_sections": 4}, "are not four counts"),
         ("hunyuan_vl", {"rope__dimension_sections": [8, 8]}, "are not four counts"),
     ],

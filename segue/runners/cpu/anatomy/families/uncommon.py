@@ -95,6 +95,14 @@ UNCOMMON: Mapping[str, Family] = {
         may_have_factors=False,
         settings=EXPERTS,
     ),
+    # With swin_norm llama.cpp computes another thing than the model (build 11549): such files are left to it.
+    "chameleon": Family(
+        "neighbours",
+        head_norms="own",
+        head_epsilon=1e-5,
+        unsaid=(4, 8196),
+        may_have_factors=False,
+    ),
     "paddleocr": Family(
         sections="side by side",
         may_bias=("attn_output",),

@@ -100,6 +100,12 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
     if anatomy.family.head_norms == "gains":
         norms = [weights.vector(f"{name}attn_q_norm.weight"), weights.ones(layer.head_size)]
         own = [4 * layer.head_size, 0]
+    has_norm_bias = anatomy.family.head_epsilon > 0 and any(
+        weights.has(f"{name}attn_{part}_norm.bias") for part in "qk"
+    )
+    if has_norm_bias:
+        norms = [weights.with_bias(f"{name}attn_{part}_norm", layer.head_size) for part in "qk"]
+        own = [8 * layer.head_size] * 2
     if anatomy.family.head_norms == "unweighted" and anatomy.has_head_norms and layer.pairs:
         norms = [weights.ones(layer.head_size)] * 2
     grows = anatomy.temperature and not (anatomy.family.temperature and layer.pairs)
@@ -118,8 +124,8 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         float_word(anatomy.query_scale * BITS_PER_NAT),
         *biases,
         *norms,
-        float_word(anatomy.epsilon),
-        NORMS[anatomy.norm],
+        float_word(anatomy.family.head_epsilon or anatomy.epsilon),
+        NORMS["layer" if anatomy.family.head_epsilon else anatomy.norm],
         *(own if norms[0] else (0, 0)),
         layer.window,
         float_word(anatomy.score_cap * BITS_PER_NAT),
@@ -130,4 +136,5 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         (8 if layer.is_gate_joined else 4) * layer.head_size,
         weights.slopes(layer.heads),
         layer.mixed,
+        4 * layer.head_size if has_norm_bias else 0,
     ]

@@ -117,7 +117,7 @@ def _logits(weights: Weights, places: Places) -> Iterator[Row]:
     anatomy = weights.anatomy
     logits = [places.logits, places.logits_row]
     yield product(logits[0], logits[1], on.INPUT_FLOATS, [(weights.head, 0)], on.WANTED)
-    bias = weights.vector("output.bias")
+    bias = weights.vector("output.bias") or weights.unsaid()
     if bias or anatomy.logit_scale or anatomy.logit_cap:
         scales = float_word(anatomy.logit_scale), float_word(anatomy.logit_cap)
         yield [on.LOGITS, *logits, bias, *scales]

@@ -1,0 +1,40 @@
+"""What llama.cpp takes for granted of some architectures: it ends the process where a file says otherwise."""
+
+from segue.models.gguf import GgufHeader
+
+_BASE = 10000.0  # of DeepSeek-OCR's positions
+_PICTURES = 8196  # tokens of Chameleon's pictures end there
+
+
+def granted_obstacle(header: GgufHeader) -> str | None:
+    """Why llama.cpp cannot run this file, or None."""
+    own = {"chameleon": _wrong_tokens, "deci": _wrong_end, "deepseek2-ocr": _wrong_heads}
+    found = own.get(header.architecture)
+    return None if found is None else found(header)
+
+
+def _wrong_tokens(header: GgufHeader) -> str | None:
+    """Those of pictures are there."""
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    tokens = shapes.get("token_embd.weight", (_PICTURES,))[-1]
+    return f"its vocabulary has {tokens} tokens, not {_PICTURES}" if tokens < _PICTURES else None
+
+
+def _wrong_end(header: GgufHeader) -> str | None:
+    """The last layer has a feed-forward."""
+    hidden = header.listed("feed_forward_length")
+    return "its last layer has no feed-forward" if hidden and not hidden[-1] else None
+
+
+def _wrong_heads(header: GgufHeader) -> str | None:
+    """A base, and heads that are together as wide as the residual, each with a key."""
+    base = header.metadata.get(f"{header.architecture}.rope.freq_base", _BASE)
+    if base != _BASE:
+        return f"its positions turn by a base of {base}, not of {_BASE}"
+    width, heads = header.count("embedding_length"), header.count("attention.head_count")
+    if (keys := header.count("attention.head_count_kv")) not in (0, heads):
+        return f"its {heads} heads share {keys} keys"
+    for key in ("attention.key_length", "attention.value_length"):
+        if (told := header.count(key)) and told * heads != width:
+            return f"its {heads} heads, {told} wide, are not {width} wide"
+    return None
