@@ -78,8 +78,8 @@ _TAIL = """
   for each pass. In HRM-Text's prompts no token sees later ones (`prefix_lm` has no effect), as in llama.cpp. No real
   file was at hand of these two, nor of `talkie`.
 - Ling 3 (`bailingmoe3`): as Kimi Linear, but keys fade within a bound, one matrix each makes fading and gates, latent
-  attention turns and is gated head by head. Files that see pictures (`rope.dimension_sections`) run on llama.cpp. No
-  real file was at hand.
+  attention turns and is gated head by head. Files that see pictures (`rope.dimension_sections`) run on llama.cpp,
+  which passes over adapters of most matrices here too. No real file was at hand.
 - Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none

@@ -148,15 +148,15 @@ def test_each_part_counts(tmp_path: Path, part: str) -> None:
 
 # --- adapters ---
 
-_NARROW = ("f_a", "f_b", "g_a", "g_b")  # matrices of Kimi's delta nets
+_NARROW = ("f_a", "f_b", "g_a", "g_b")  # matrices of delta nets
 
 
-@pytest.mark.parametrize("name", ["deepseek2", "deepseek2, Lite", "kimi-linear"])
+@pytest.mark.parametrize("name", ["deepseek2", "deepseek2, Lite", "kimi-linear", "bailingmoe3"])
 def test_adapters_compute_what_merged_weights_do(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "x.gguf", MODELS[name])
     kinds = ["attn_q", "attn_q_a", "attn_q_b", "attn_kv_a_mqa", "attn_output", "output"]
-    if name == "kimi-linear":  # six of its matrices are computed together
-        kinds += ["attn_k", "attn_v", "ssm_beta", *(f"ssm_{of}" for of in _NARROW)]
+    if "kda" in MODELS[name].mixer:  # six of their matrices are computed together
+        kinds += ["attn_k", "attn_v", "attn_gate", "ssm_beta", *(f"ssm_{of}" for of in _NARROW)]
     names = [
         tensor.name
         for tensor in header(path).tensors
