@@ -145,8 +145,8 @@ def write(
         float: gguf.GGUFValueType.FLOAT32,
         str: gguf.GGUFValueType.STRING,
     }
-    own = with_tokens(tiny.more_tokens) if tiny.more_tokens else vocabulary
-    vocab, quiet = own(writer)
+    add_tokens = with_tokens(tiny.more_tokens) if tiny.more_tokens else vocabulary
+    vocab, quiet = add_tokens(writer)
     for name, value in _settings(tiny, vocab).items():
         key = name if name.startswith("xielu.") else f"{tiny.architecture}.{name}"
         if isinstance(value, list):
