@@ -1,5 +1,6 @@
 """A model's layers one by one: heads, widths, windows and rotations, which a file may give layer by layer."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -195,6 +196,50 @@ def head_size(header: GgufHeader, is_windowed: bool = False) -> int:
     by_width = header.count("embedding_length") // max(1, heads)
     size = header.count("attention.key_length") or by_width
     return header.count("attention.key_length_swa") or size if is_windowed else size
+
+
+def wrong_projection(header: GgufHeader, family: Family) -> str | None:
+    """Which matrix of heads is not as wide as those heads together, or None.
+
+    llama.cpp takes queries, of some models keys too, to be as wide as the residual: it loads such a file, and ends the
+    process where it cuts them into heads.
+    """
+    if family.is_latent or family.mixer in RWKV or family.layers_are == "a mixer":
+        return None  # whose matrices are others
+    counted = heads_of(header)
+    if not any(counted[0]):
+        return "no layer has a head"
+    is_listed = family.window is not None and family.window.is_listed
+    if not counted[0][0] or (is_listed and not header.listed("attention.sliding_window_pattern")):
+        return (
+            None  # sizes are told by the heads of the first layer, and by which ones have a window
+        )
+    widths = {tensor.name: math.prod(tensor.shape[1:]) for tensor in header.tensors}
+    windows = windows_of(header, family, header.count("block_count"))
+    has_fused = family.mixer == "attention" or family.is_mixer_beside
+    for layer, (heads, key_heads, window) in enumerate(zip(*counted, windows, strict=False)):
+        if min(heads, key_heads) <= 0:
+            continue
+        size = head_size(header, window != 0)
+        queries = heads * size * (2 if family.attention_gate == "joined" else 1)
+        keys, values = key_heads * size, key_heads * _value_size(header, window != 0)
+        wanted = {"q": queries, "k": keys, "v": values}
+        if has_fused:
+            wanted["qkv"] = queries + keys + values
+        for part, width in wanted.items():
+            found = widths.get(f"blk.{layer}.attn_{part}.weight", width)
+            if found != width:
+                shared = "" if part == "q" else f" with {key_heads} keys"
+                given = f"{found} wide (blk.{layer}.attn_{part})"
+                return f"{heads} heads of {size}{shared} are not {given}"
+    return None
+
+
+def _value_size(header: GgufHeader, is_windowed: bool) -> int:
+    heads = next(iter(counts(header, BY_LAYER[0])), 0)
+    size = header.count("attention.value_length")
+    size = size or header.count("embedding_length") // max(1, heads)
+    return header.count("attention.value_length_swa") or size if is_windowed else size
 
 
 def pairs_of(header: GgufHeader, family: Family, is_windowed: bool = False) -> int:

@@ -18,6 +18,7 @@ from segue.runners.cpu.anatomy.layers import (
     rotated_dimensions,
     windows_of,
     wrong_passes,
+    wrong_projection,
 )
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, WITHOUT_KEYS, wrong_recurrence
@@ -120,8 +121,6 @@ SCALINGS = ("none", "linear", "yarn", "longrope")  # llama.cpp knows no other ei
 MOST_EXPERTS = 1024
 GATING = "expert_gating_func"
 _MOST_GATING = 4  # the last one that llama.cpp knows
-# Where llama.cpp takes queries as wide as the residual in any case.
-_SQUARE = ("jamba", "lfm2", "lfm2moe")
 BASES = ("rope.freq_base", "rope.freq_base_swa")  # above 1; all real numbers may be 0: not given
 
 
@@ -139,7 +138,6 @@ def senseless(header: GgufHeader) -> str | None:
         wrong_number(header)
         or _wrong_turns(header)
         or _wrong_heads(header)
-        or _wrong_queries(header)
         or _wrong_values(header)
         or _wrong_gating(header)
         or _wrong_next_layers(header)
@@ -151,6 +149,7 @@ def senseless(header: GgufHeader) -> str | None:
         or wrong_recurrence(header, FAMILIES[header.architecture])
         or wrong_rwkv(header, FAMILIES[header.architecture])
         or _wrong_mixers(header)
+        or wrong_projection(header, FAMILIES[header.architecture])
         or wrong_type(header)
     )
 
@@ -245,19 +244,6 @@ def _wrong_turns(header: GgufHeader) -> str | None:
         told = f"{header.architecture}.{name}"
         if header.metadata.get(told) == 0 and pairs_of(header, family):
             return f"{told} is 0: no dimension would turn"
-    return None
-
-
-def _wrong_queries(header: GgufHeader) -> str | None:
-    """Heads that queries of the residual's width are not cut into evenly."""
-    width, size = header.count("embedding_length"), head_size(header)
-    if header.architecture not in _SQUARE:
-        return None
-    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
-    for layer, heads in enumerate(heads_of(header)[0]):
-        is_square = shapes.get(f"blk.{layer}.attn_q.weight") == (width, width)
-        if is_square and heads * size != width:
-            return f"{heads} heads of {size} are not {width} wide"
     return None
 
 

@@ -2,6 +2,7 @@ import math
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,20 @@ def with_metadata(**values: Any) -> Callable[[GgufHeader], GgufHeader]:
     return lambda header: replace(header, metadata={**header.metadata, **known})
 
 
+def with_heads(size: int, values: int) -> Callable[[GgufHeader], GgufHeader]:
+    """Keys of this size, values of that, and matrices that are as wide."""
+    widths = {"q": HEADS * size, "k": KV_HEADS * size, "v": KV_HEADS * values}
+    changes = [
+        with_tensor(f"blk.{layer}.attn_{part}.weight", shape=(DIM, width))
+        for layer in range(LAYERS)
+        for part, width in widths.items()
+    ]
+    told = with_metadata(
+        attention__key_length=size, attention__value_length=values, rope__dimension_count=size
+    )
+    return lambda header: reduce(lambda changed, change: change(changed), changes, told(header))
+
+
 def with_tensor(name: str, **values: Any) -> Callable[[GgufHeader], GgufHeader]:
     def changed(header: GgufHeader) -> GgufHeader:
         return replace(
@@ -91,13 +106,8 @@ def without(name: str) -> Callable[[GgufHeader], GgufHeader]:
         (with_metadata(expert_count=4, expert_used_count=5), "5 of 4 experts are used"),
         (with_metadata(expert_count=4, expert_used_count=2), "lacks tensors (blk.0.ffn_down_exps"),
         (with_metadata(attention__head_count_kv=3), "do not share 3 keys evenly"),
-        (with_metadata(attention__value_length=16), "values are 16 wide"),
-        (
-            with_metadata(
-                attention__key_length=24, attention__value_length=24, rope__dimension_count=24
-            ),
-            "heads are 24 wide",
-        ),
+        (with_heads(HEAD_DIM, 16), "values are 16 wide"),
+        (with_heads(24, 24), "heads are 24 wide"),
         (with_metadata(rope__dimension_count=64), "positions turn 64"),
         (with_metadata(feed_forward_length=250), "not a multiple of 32"),
         (with_metadata(block_count=10**6), "block_count is 1000000, but the file has 21 tensors"),
@@ -105,7 +115,8 @@ def without(name: str) -> Callable[[GgufHeader], GgufHeader]:
         (with_metadata(block_count=3), "lacks tensors (blk.2."),
         (with_metadata(block_count=1), "tensors it does not know: blk.N."),
         (without("token_embd.weight"), "lacks tensors (token_embd"),
-        (with_tensor("blk.0.attn_q.weight", shape=(DIM, DIM + 32)), "blk.0.attn_q.weight has the"),
+        (with_tensor("blk.0.attn_q.weight", shape=(DIM, DIM + 32)), "160 wide (blk.0.attn_q)"),
+        (with_tensor("blk.0.attn_q.weight", shape=(DIM + 32, DIM)), "blk.0.attn_q.weight has the"),
         (with_tensor("blk.1.ffn_down.weight", type="Q8_1"), "of type Q8_1"),
         (with_tensor("output_norm.weight", type="Q8_0"), "of type Q8_0"),
         (with_tensor("output_norm.weight", shape=(DIM - 1,)), "has the shape (127,)"),

@@ -158,7 +158,7 @@ def test_keys_that_are_values_too_are_as_wide(tmp_path: Path, width: int, is_ref
     ("settings", "reason"),
     [
         ({"attention__sliding_window": 0}, "does not say gemma4.attention.sliding_window"),
-        ({"attention__value_length_swa": 64}, "values are 64 wide, keys 32"),
+        ({"attention__value_length_swa": 64}, "not 32 wide (blk.0.attn_v)"),
         ({"attention__sliding_window_pattern": 2}, "pattern is not a list of layers"),
         ({"attention__temperature_scale": 0.5}, "does not know: attention.temperature_scale"),
         ({"embedding_length_per_layer_input": 16}, "embeddings of a layer are 16 wide"),
