@@ -17,14 +17,21 @@ from tests.support.models.tiny_writer import write
     [
         (64, "values are 64 wide, keys 48"),
         (24, "values are 24 wide, not a multiple of 16"),
-        (16, "tensor blk.0.attn_v.weight has the shape (64, 32), not (64, 16)"),
+        (16, "tensor blk.0.attn_output.weight has the shape (128, 64), not (64, 64)"),
         (0, "the file does not say mimo2.attention.value_length"),
     ],
 )
 def test_values_are_no_wider_than_keys(tmp_path: Path, told: int, reason: str) -> None:
     found = header(write(tmp_path / "x.gguf", MODELS["mimo2"]))
-    own = {"mimo2.attention.value_length": told}
-    assert supports(replace(found, metadata={**found.metadata, **own})) == reason
+    own, before = {"mimo2.attention.value_length": told}, found.count("attention.value_length")
+    tensors = tuple(
+        replace(tensor, shape=(tensor.shape[0], tensor.shape[1] // before * told))
+        if tensor.name.endswith("attn_v.weight")
+        else tensor
+        for tensor in found.tensors
+    )
+    changed = replace(found, metadata={**found.metadata, **own}, tensors=tensors)
+    assert supports(changed) == reason
 
 
 def test_biases_that_llama_cpp_passes_over_are_refused(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_passes_that_make_no_sense_are_computed_by_no_runner(
     ("name", "settings", "reason"),
     [
         ("talkie", {"logit_scale": 0.0}, "does not say talkie.logit_scale"),
-        ("talkie", {"attention__head_count": 8}, "attn_q.weight has the shape (64, 64)"),
+        ("talkie", {"attention__head_count": 8}, "are not 64 wide (blk.0.attn_q)"),
         ("nanbeige", {"attention__scale": 0.5}, "does not know: attention.scale"),
     ],
 )
