@@ -103,6 +103,24 @@ def test_code_that_cannot_be_kept_goes_to_the_worker_with_its_loader(
     assert made == ["step"], "the second model of this server needs no other"
 
 
+def test_phases_that_few_models_have_are_compiled_for_those_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And before such a model is loaded, whatever was compiled for others of the same types."""
+    asked: list[bool] = []
+
+    def compile_all(
+        types: Iterable[str], flavour: str, kept: KeptCode, has_apart: bool = False
+    ) -> None:
+        asked.append(has_apart)
+
+    monkeypatch.setattr(compile, "compile_all", compile_all)
+    for name in ("llama", "gemma3n", "gemma4", "gemma3n"):
+        path = write(tmp_path / "x.gguf", MODELS[name])
+        CpuLoader(str(path), "x", cache_dir=str(tmp_path)).prepared(silent)
+    assert asked == [False, True]
+
+
 class Compiler:
     """Stands for `compile_all`: what it makes depends on processor, flavour and types, as the real one's."""
 
