@@ -113,6 +113,13 @@ UNCOMMON: Mapping[str, Tiny] = {
     "chameleon": Tiny(
         "chameleon", head_norms="own", has_head_norm_bias=True, more_tokens=8020
     ).with_settings(swin_norm=False),
+    "mistral3, other betas": Tiny("mistral3", head_size=32).with_settings(
+        rope__scaling__type="yarn",
+        rope__scaling__factor=16.0,
+        rope__scaling__original_context_length=64,
+        rope__scaling__yarn_beta_fast=4.0,
+        rope__scaling__yarn_beta_slow=0.5,
+    ),
     "paddleocr": Tiny("paddleocr", head_size=32).with_settings(
         rope__dimension_sections=[4, 5, 3, 4]
     ),

@@ -92,9 +92,10 @@ _TAIL = """
   whose embedding is all zeros, as those of pictures are, gives numbers here; there it gives none. With adapters of
   AltUp's matrices a model goes to llama.cpp. Files that Ollama converted, with two sizes of the vocabulary, are
   computed by neither. No real file was at hand.
-- Refused to llama.cpp, with the reason: settings and tensors that are not in the table, other layers without
-  attention, heads that are not a multiple of 16 wide, rows that are not one of 32, other keys and values of different
-  widths, attention that is not causal, other betas of YaRN, Llama 4 without chunks, Nemotron's experts on latent rows.
+- Refused to llama.cpp, with the reason: settings and tensors that are not in the table, other layers without attention,
+  heads that are not a multiple of 16 wide, rows that are not one of 32, other keys and values of different widths,
+  attention that is not causal, other betas of YaRN but in mistral3 and grok, Llama 4 without chunks, Nemotron's experts
+  on latent rows.
 - A model in several files (`NAME-00001-of-00003.gguf`, as `llama-gguf-split` and the converter write them, also
   without tensors in the first) is named by its first file; the others are beside it. All are checked before one is
   used: that each is there, says its number and is whole, that no tensor is in two, and that there are as many as the

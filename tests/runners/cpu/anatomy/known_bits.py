@@ -165,6 +165,7 @@ BITS: dict[str, str] = {
     "bailingmoe3": "a45e93b22945b98d2db4bfa14134b0c496b2c79a8176fc05d286e6e983e5799f",
     "bailingmoe3, no rank of queries, limits": "e719ebaa2324b4cb5bae7d50f576f61a9fded65b707aa3653baa77806bc10014",
     "chameleon": "2f5aca0414e23ee196f62045d994135b4698ad54ededca87f9daa1a35ab1a5f3",
+    "mistral3, other betas": "ff4ee84f3c142bdbf0ab586f8710d3eebb124a38f50e18a4d0e5fb6adc1171db",
 }
 # The same with matrices of Q8_0: what products take is then rounded after every norm and activation.
 BITS_OF_Q8: dict[str, str] = {
@@ -332,4 +333,5 @@ BITS_OF_Q8: dict[str, str] = {
     "bailingmoe3": "a923c384146d37e59e43f3aea92b82828d0c22aa3eaa57a7a5363362624d8fe6",
     "bailingmoe3, no rank of queries, limits": "50f171af40c827f2deb037134870b7423a39dc2d22b46aca95b07576b4172e46",
     "chameleon": "51825691e78ca6d9e8097e28563c2e134c1e4b42a0ecb26037fbd680ace9755b",
+    "mistral3, other betas": "028b38df774705a5fb585452c12c2dc96b40b346ba4b3c416497d6c77064046e",
 }

@@ -30,6 +30,7 @@ DENSE: Mapping[str, Family] = {
         experts="some",
         may_bias=("attn_output", *FEED_FORWARD),
         has_long_rope=True,
+        yarn_betas=(32.0, 1.0),
         settings=(*EXPERTS, "attention.temperature_scale", "rope.scaling.yarn_log_multiplier"),
     ),
     "qwen": Family(halves_hidden=True),
