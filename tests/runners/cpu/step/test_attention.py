@@ -7,9 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from segue.engine.seam import Logits, Span
+from segue.runners.cpu.products.processor import possible
 from segue.runners.cpu.step.attention.scratch import QUERY_PART
 from tests.runners.cpu.conftest import load
 from tests.runners.cpu.step.attention_alone import Text, attended
+from tests.runners.cpu.step.attention_widths import asked, told
 from tests.runners.cpu.translation.test_functions import built
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
@@ -161,3 +163,11 @@ def test_the_sign_of_a_0_does_not_tell_of_tokens_that_a_row_does_not_see(
         both, keys=both.keys[:-1], values=both.values[:-1], queries=both.queries[:1]
     ).computed(kernel)
     assert alone[0].tobytes() == both.computed(kernel)[0].tobytes()
+
+
+def test_registers_of_every_width_that_this_machine_has_give_the_same_bits() -> None:
+    """The other tests here have the kernels for narrow ones."""
+    widths = {(flavour.lanes >= 16, flavour.arch): flavour for flavour in possible()}
+    is_here = {flavour: flavour.arch and flavour.lanes < 16 for flavour in widths.values()}
+    digests = {each.name: told(each) if here else asked(each) for each, here in is_here.items()}
+    assert len(set(digests.values())) == 1, digests

@@ -14,7 +14,7 @@ from segue.runners.cpu.kernel import FLOAT, INT, compiled, define
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.machine_code import compile_text
-from segue.runners.cpu.products.processor import this_target
+from segue.runners.cpu.products.processor import Target, this_target
 from segue.runners.cpu.step.atomics import put_real, real
 from segue.runners.cpu.translation.functions import Functions
 
@@ -32,8 +32,8 @@ def module(written: Any, num_ints: int) -> ir.Module:
     return made
 
 
-def built(written: Any, num_ints: int) -> Callable[..., int]:
-    target, name = this_target({}), written.function.__name__
+def built(written: Any, num_ints: int, target: Target | None = None) -> Callable[..., int]:
+    target, name = target or this_target({}), written.function.__name__
     code = compile_text(str(module(written, num_ints)), target)
     return kernel(link(code, [name], target)[name], num_ints)
 
