@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -35,6 +36,7 @@ MAX_STATES = 50_000  # of a lexer, over all that it has read
 # That a parser makes for one mask: 0.2 s. Where identifiers are read by character, since a word may follow them too, a
 # vocabulary of 50,000 tokens needs half a million.
 MAX_ITEMS = 4_000_000
+_SLOW_S = 0.02  # of the processor, for one mask: then a token may take as long to read
 _MAX_FORCED = 64  # tokens known ahead
 _STACK_BYTES = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
 _stack_size = threading.Lock()  # it is set for the whole process, while a thread may be started
@@ -68,6 +70,7 @@ class Grammar:
         self.vocabulary = vocabulary
         self.is_private = is_private  # to one guide
         self.is_spoilt = False  # its lexer ran into a limit: good for no new guide
+        self.is_slow = False  # to read a token may take long: never on the thread of all requests
         limits = _limits(FRESH_FUEL if is_private else STEP_FUEL)
         self.matcher = _matcher(vocabulary.tokenizer, written.text, limits)
         self.first = None if self.matcher.is_error() else self.mask(self.matcher)
@@ -99,14 +102,22 @@ class Grammar:
 
     def mask(self, matcher: llguidance.LLMatcher) -> Mask | None:
         """None if nothing may follow what the matcher has read."""
-        allowed = np.frombuffer(matcher.compute_bitmask(), np.uint8)
-        if matcher.is_error():
-            return None
-        if np.bitwise_count(allowed).sum() == 1:
-            forced = tuple(matcher.compute_ff_tokens()[:_MAX_FORCED])
-            if forced:
-                return Mask(None, forced)
-        return Mask(allowed)
+        began_s = time.thread_time()
+        mask = _mask(matcher)
+        # All tokens were tried: none takes longer to read.
+        self.is_slow |= time.thread_time() - began_s > _SLOW_S
+        return mask
+
+
+def _mask(matcher: llguidance.LLMatcher) -> Mask | None:
+    allowed = np.frombuffer(matcher.compute_bitmask(), np.uint8)
+    if matcher.is_error():
+        return None
+    if np.bitwise_count(allowed).sum() == 1:
+        forced = tuple(matcher.compute_ff_tokens()[:_MAX_FORCED])
+        if forced:
+            return Mask(None, forced)
+    return Mask(allowed)
 
 
 def _limits(step_fuel: int) -> llguidance.LLParserLimits:

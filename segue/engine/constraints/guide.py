@@ -84,6 +84,8 @@ class Guide:
         self._mask: Mask | None = grammar.first  # None at a dead end
         self._failure: BaseException | None = None  # why the mask could not be found
         self._has_failed = False  # at the last token, as the lexer had run into a limit
+        self._unread: list[int] = []  # accepted, but to be read with the mask: the grammar is slow
+        self._is_unsure = False  # whether the text is over: the mask will tell
         self._is_due = False  # the mask after the last token: nobody has asked for it yet
         self._coming: Coming | None = None
         # A mask that was asked for before its tokens were accepted, and after how many of them it is.
@@ -144,8 +146,8 @@ class Guide:
             return Mask(None, forced[num_forced:])
         if num_forced > len(forced):
             raise RuntimeError("a guide does not know what follows tokens that are not forced")
-        matcher = self.matcher.deep_copy()
-        coming = _asked(self._threads, _mask_after, self._grammar, matcher, forced)
+        matcher, tokens = self.matcher.deep_copy(), (*self._unread, *forced)
+        coming = _asked(self._threads, _mask_after, self._grammar, matcher, tokens)
         self._early = (len(self._tokens) + num_forced, coming)
         return coming
 
@@ -165,27 +167,27 @@ class Guide:
     def scout(self) -> Scout | None:
         """For a draft that begins here; None if this grammar's masks take too long for that."""
         self.wait()
-        if self.is_slow:
+        if self.is_slow or self._grammar.is_slow:
             return None
         scout = Scout(self, self._grammar, self._mask)
         self._scouted = scout.found
         return scout
 
     def accept(self, token: int) -> bool:
-        """Accept an allowed token. True if the text is complete and nothing may follow."""
+        """Accept an allowed token. True if the text is complete and nothing may follow, as far as that is known."""
         forced = self.forced
         self._tokens.append(token)
-        self.matcher.consume_token(token)
-        self._ends.append(bool(self.matcher.is_accepting()))
-        has_failed = self._has_failed = self.matcher.is_error()
-        if self.matcher.is_stopped() and not has_failed:
+        self._unread.append(token)
+        is_late = self._grammar.is_slow
+        if not is_late and self._read_on():
             return True
+        is_unsure = self._is_unsure = is_late or self._has_failed
         scouted = self._scouted.pop(0) if self._scouted else None
         if len(forced) > 1 and forced[0] == token:
             self._mask = Mask(None, forced[1:])  # whatever has become of the lexer
-        elif scouted is not None and scouted[0] == token and not has_failed:
+        elif scouted is not None and scouted[0] == token and not is_unsure:
             self._mask = scouted[1]
-        elif self._early is not None and self._early[0] == len(self._tokens) and not has_failed:
+        elif self._early is not None and self._early[0] == len(self._tokens) and not is_unsure:
             self._coming = self._early[1]
         else:
             self._is_due, self._early = True, None
@@ -193,15 +195,22 @@ class Guide:
             self._scouted = []
         return False
 
+    def _read_on(self) -> bool:
+        """Have the matcher read what is accepted. True if the text is complete and nothing may follow."""
+        self._ends += _read(self.matcher, self._unread)[1:]
+        self._unread.clear()
+        self._has_failed = self.matcher.is_error()
+        return bool(self.matcher.is_stopped()) and not self._has_failed
+
     @property
     def knows_end(self) -> bool:
         """Whether `is_over` can be told now: `accept` could tell it, or the mask has come."""
-        return not self._has_failed or self.is_ready
+        return not self._is_unsure or self.is_ready
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing may follow, if `accept` could not tell because the lexer ran into a limit."""
-        return self._has_failed and not self.forced and self._mask is None and self.is_whole
+        """Whether nothing may follow, if `accept` could not tell: a lexer ran into a limit, or the grammar is slow."""
+        return self._is_unsure and not self.forced and self._mask is None and self.is_whole
 
     def _begin(self) -> None:
         """Start the mask only when it is needed: until then the step thread needs the processor for others."""
@@ -217,9 +226,9 @@ class Guide:
 
     def may_end(self) -> list[bool]:
         """Entry i: whether the first i tokens are a complete text of the grammar."""
-        if self._has_failed:
+        if self._is_unsure:
             self.wait()
-        return list(self._ends)
+        return self._ends + [False] * len(self._unread)  # those are forced, and others follow
 
     @property
     def is_whole(self) -> bool:
@@ -227,6 +236,8 @@ class Guide:
         return self.may_end()[-1]
 
     def _next_mask(self) -> Mask | None:
+        if self._unread and self._read_on():
+            return None
         mask = _sure_mask(self._grammar, self.matcher)
         if mask is None and not self._grammar.is_sound:
             if self._grammar.is_private:
@@ -244,6 +255,7 @@ class Guide:
             grammar = self._grammar.alone()
         except GrammarError:
             return None
+        grammar.is_slow |= self._grammar.is_slow
         self._grammar, self.matcher = grammar, grammar.matcher.deep_copy()
         self._ends = _read(self.matcher, self._tokens)
         return None if self.matcher.is_stopped() else grammar.mask(self.matcher)

@@ -94,6 +94,9 @@ class Sequence:
         self.num_cached = 0
         self.num_undrawn = 0  # draws that the runner left to the sampler
         self.sum_logprob = 0.0
+        self.ending: Cause | None = (
+            None  # why it will end; None: it goes on, or its last token said it
+        )
         self.cause: Cause | None = None  # why it ended; None while it runs
         self.stop: str | int | None = None
         self.prompt_started_s: float | None = None
@@ -110,9 +113,9 @@ class Sequence:
         return len(self.tokens) - self.computed
 
     @property
-    def is_full(self) -> bool:
-        """Whether it has all the tokens that it may have."""
-        return len(self.tokens) - self.num_prompt >= self.max_tokens
+    def has_draws(self) -> bool:
+        """Whether it gets more tokens."""
+        return self.max_tokens > 0 and self.ending is None
 
     @property
     def needs_last_row(self) -> bool:
@@ -201,21 +204,25 @@ class Sequence:
             self.cause = "indent"
         elif self.guide is not None and self.guide.accept(token):
             self.cause = "constraint"
-        elif self.is_full:
-            self.end_full()
+        elif len(self.tokens) - self.num_prompt >= self.max_tokens:
+            self._end_by("max_tokens")
         elif self.time_limit_s is not None and self._is_past(self.time_limit_s, piece):
-            self.cause = "time"
+            self._end_by("time")
         elif repeats:
-            self.cause = "repetition"
+            self._end_by("repetition")
 
-    def end_full(self) -> None:
-        """Set `cause`, unless it takes a mask to tell: whether a constraint is met if its lexer ran into a limit.
+    def _end_by(self, cause: Cause) -> None:
+        self.ending = cause
+        self.end()
+
+    def end(self) -> None:
+        """End by what `ending` says, or by the constraint if that is over. Whether it is may take a mask to tell.
 
         To be called again then, when the mask has come: nobody else waits for it.
         """
         if self.guide is None or self.guide.knows_end:
             is_over = self.guide is not None and self.guide.is_over
-            self.cause = "constraint" if is_over else "max_tokens"
+            self.cause = "constraint" if is_over else self.ending
 
     def flush(self, keeps_half: bool = True) -> Shown | None:
         """What of its text was held back, once it has ended.

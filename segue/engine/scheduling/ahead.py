@@ -140,7 +140,7 @@ class Ahead:
     def _has_draws(self, sequence: Sequence) -> bool:
         """Whether a token, and no more than that, is made of each of its last rows."""
         has_rounds = self._jobs[sequence.request_id].has_rounds
-        return not (sequence.is_full or sequence.is_scoring or has_rounds)
+        return sequence.has_draws and not (sequence.is_scoring or has_rounds)
 
     def _draw(
         self, sequence: Sequence, row: int, position: int, drawn: int | None = None

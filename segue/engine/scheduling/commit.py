@@ -115,14 +115,14 @@ class Committer:
                 sequence.leader.num_followers -= 1
         elif not self._limits.can_trim:
             self._memory.outgrow(sequence)
-        if end > num_tokens and not sequence.is_full:
+        if end > num_tokens and sequence.has_draws:
             events += self._generate(job, sequence, span, row, now)
-        elif not sequence.is_full:
+        elif sequence.has_draws:
             self._draw(job, sequence, None, row - 1, now)
             if sequence.cause is None:
                 events += job.progressed(sequence)
-        elif sequence.num_output:  # a row in vain: there was a mask to wait for
-            sequence.end_full()
+        elif sequence.ending is not None:  # a row in vain: there was a mask to wait for
+            sequence.end()
         else:
             sequence.cause, sequence.last_token_s = "max_tokens", now
             self._score_next(sequence, self._logits[row - 1 : row])
@@ -170,7 +170,7 @@ class Committer:
             if sequence.cause is not None:
                 break
             events += job.progressed(sequence)
-            if draft[num_drawn - 1 : num_drawn] != sequence.tokens[-1:]:
+            if not sequence.has_draws or draft[num_drawn - 1 : num_drawn] != sequence.tokens[-1:]:
                 break
         sequence.computed = len(sequence.tokens) - 1
         num_accepted = num_drawn - 1

@@ -63,7 +63,7 @@ class Drawing:
         for sequence, span in zip(batch.sequences, batch.spans, strict=True):
             end += span.num_logits
             num_draft = span.past + len(span.tokens) - len(sequence.tokens)
-            is_next = 0 <= num_draft < span.num_logits and not sequence.is_full
+            is_next = 0 <= num_draft < span.num_logits and sequence.has_draws
             job = self._jobs.get(sequence.request_id) if is_next else None
             if job is None:
                 continue
