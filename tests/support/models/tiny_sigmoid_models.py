@@ -41,6 +41,14 @@ _LING = Tiny(
     kda__gate_lower_bound=-1.5, kda__safe_gate=True, expert_shared_count=1, expert_gating_func=2,
     expert_weights_scale=2.5, expert_group_count=4, expert_group_used_count=2,
 )  # fmt: skip
+_LAGUNA = Tiny(
+    "laguna", head_norms="each", experts=8, shared_hidden=64, choice_bias=True
+).with_settings(
+    **_MIXTURE, expert_shared_feed_forward_length=64, expert_weights_scale=2.5,
+    rope__freq_base=5e5, rope__dimension_count=8, rope__scaling__type="yarn",
+    rope__scaling__factor=4.0, rope__scaling__original_context_length=128,
+    rope__scaling__yarn_beta_fast=64.0,
+)  # fmt: skip
 
 BY_SIGMOID: Mapping[str, Tiny] = {
     "hy_v3": Tiny(
@@ -57,6 +65,13 @@ BY_SIGMOID: Mapping[str, Tiny] = {
         expert_weights_norm=False, expert_weights_scale=1.5, expert_shared_count=2,
         attention__sliding_window_pattern=[True, False, True, True, False, False],
         nextn_predict_layers=1,
+    ),
+    "laguna": replace(_LAGUNA, is_attention_gated=True, is_tied=True),
+    "laguna with windows, gates of heads": replace(
+        _LAGUNA, layers=5, gate_rows=HEADS
+    ).with_settings(
+        attention__head_count=[HEADS, 6, 6, 6, HEADS], attention__sliding_window=20,
+        rope__freq_base_swa=1e4, rope__dimension_count_swa=16, expert_gating_func=2,
     ),
     "step35": _STEP,
     "step35, factors, drafts": replace(

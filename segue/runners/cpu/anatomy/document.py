@@ -70,10 +70,10 @@ _TAIL = """
 - Granite with windows (`granite_swa`): a shared expert, whose gate and up would be one matrix, and what is for pictures
   (`deepstack_mapping`) are refused to llama.cpp. No real file was at hand of it, nor of `spark2_5`, `maple`,
   `smallthinker` and `muse-glimmer`. SmallThinker's windows have 4096 tokens whatever a file says, as in llama.cpp.
-- Of later mixtures (`hy_v3`, `cohere2moe`, `step35`, `mimo2`) no real file was at hand. A file of `cohere2moe` with a
-  base of RoPE for layers with a window is refused to llama.cpp, which passes over that. What a bounded silu takes
-  (`maple`), or a limited one gives (`step35`), and what it multiplies, has a limit in the layers for which the file
-  names one. In memory MiMo's values take as much room as its keys, which are wider.
+- Of later mixtures (`hy_v3`, `cohere2moe`, `laguna`, `step35`, `mimo2`) no real file was at hand. A file of
+  `cohere2moe` with a base of RoPE for layers with a window is refused to llama.cpp, which passes over that. What a
+  bounded silu takes (`maple`), or a limited one gives (`step35`), and what it multiplies, has a limit in the layers
+  for which the file names one. In memory MiMo's values take as much room as its keys, which are wider.
 - Layers that are passed several times (`nanbeige`, `hrm_text`) have their weights in memory once, keys and values once
   for each pass. In HRM-Text's prompts no token sees later ones (`prefix_lm` has no effect), as in llama.cpp. No real
   file was at hand of these two, nor of `talkie`.
@@ -162,7 +162,12 @@ _MIXERS = {
     "wkv6": "none; RWKV 6's time mix",
     "wkv7": "none; RWKV 7's time mix",
 }
-_GATES = {"own": "gated", "joined": "gated", "heads": "each head gated by one number"}
+_GATES = {
+    "own": "gated",
+    "joined": "gated",
+    "heads": "each head gated by one number",
+    "own or heads": "gated, as a whole or each head by one number",
+}
 _MAMBAS = {"mamba": "Mamba 2", "mamba1": "Mamba 1"}
 _PASSES = {
     "none": "",
@@ -285,6 +290,7 @@ def _attention(family: Family) -> str:
         parts.append("what it gives may be scaled")
     if family.attention_gate != "none":
         parts.append(_GATES[family.attention_gate])
+    parts += ["by softplus"] if family.gates_by_softplus else []
     if family.layers_are == "as counted":
         parts.append(
             "one matrix instead in layers without heads of keys, none in layers without heads"

@@ -48,7 +48,7 @@ Sections = Literal["none", "side by side", "side by side or none", "interleaved"
 Shared = Literal["none", "plain", "gated", "one", "dense", "beside"]
 Layers = Literal["whole", "a part", "a mixer", "as counted", "experts first"]
 Passes = Literal["none", "loops", "stacks"]
-Gate = Literal["none", "own", "joined", "heads"]
+Gate = Literal["none", "own", "joined", "heads", "own or heads"]
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,10 @@ class Family:
     has_head_biases: bool = True  # queries, keys and values may have one
     may_narrow_values: bool = False  # values may have fewer numbers than keys
     # Attention's output is multiplied by the sigmoid of a product: of a matrix of its own, or of that of the queries,
-    # where each head's gate follows its query; "heads": of a matrix of its own, with one output for each head.
+    # where each head's gate follows its query; "heads": of a matrix of its own, with one output for each head;
+    # "own or heads": as the tensor says.
     attention_gate: Gate = "none"
+    gates_by_softplus: bool = False  # instead of a sigmoid
     # What layers without attention have: "delta", a gated delta net, in all but every fourth layer; "conv", a short
     # convolution with gates, "mamba", a state of Mamba 2, "mamba1", one of Mamba 1, "plamo", one of Mamba 2 whose times
     # are made as Mamba 1's, and "kda", a delta net whose keys fade each by itself, in layers for which the file counts

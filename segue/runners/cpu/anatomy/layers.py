@@ -17,6 +17,7 @@ STACK, HIGH_CYCLES, LOW_CYCLES = (
     f"hrm.{key}" for key in ("layers_per_stack", "h_cycles", "l_cycles")
 )
 MOST_LAYERS = 512  # llama.cpp has no more
+GATE = "attn_gate.weight"
 BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
 
 
@@ -115,6 +116,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     keys_of = _keys_of(windows, first_without_keys(header, family, count))
     expert_limits, limits = (limits_of(header, key) for key in LIMITS)
     names = {tensor.name for tensor in header.tensors}
+    gates = _given_gates(header)
     attends, recurs = mixers(header, family, key_heads, hidden)
     latents = [latent_of(header, family) if has else None for has in attends]
     own = [
@@ -129,7 +131,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
             has_values=family.has_streams
             or not family.norms_values
             or f"blk.{i}.attn_v.weight" in names,
-            gate=_gate(family, heads[i], head_size(header, windows[i] != 0)),
+            gate=_gate(family, heads[i], head_size(header, windows[i] != 0), gates.get(i, 0)),
             laurel=LAUREL_RANK if family.has_streams else 0,
             is_gate_joined=family.attention_gate == "joined",
             attends=attends[i],
@@ -292,11 +294,32 @@ def _whole(header: GgufHeader, key: str, default: int) -> int:
     return int(value) if isinstance(value, int | float) else default
 
 
-def _gate(family: Family, heads: int, size: int) -> int:
-    """Floats per row."""
+def _gate(family: Family, heads: int, size: int, given: int) -> int:
+    """Floats per row. `given`: as the tensor has it; 0: there is none."""
     if family.attention_gate == "none":
         return 0
+    if family.attention_gate == "own or heads":
+        return heads if given == heads else heads * size
     return heads if family.attention_gate == "heads" else heads * size
+
+
+def _given_gates(header: GgufHeader) -> dict[int, int]:
+    """Outputs of the matrices of gates, by layer."""
+    gates = [tensor for tensor in header.tensors if tensor.name.endswith(f".{GATE}")]
+    found = {tensor.name: tensor.shape[1] for tensor in gates if len(tensor.shape) == 2}
+    layers = range(header.count("block_count"))
+    return {i: found[f"blk.{i}.{GATE}"] for i in layers if f"blk.{i}.{GATE}" in found}
+
+
+def wrong_gates(header: GgufHeader, family: Family) -> str | None:
+    """Gates that are neither of heads nor of their dimensions: llama.cpp would end the process."""
+    if family.attention_gate != "own or heads":
+        return None
+    heads, size = heads_of(header)[0], head_size(header)
+    for layer, outputs in _given_gates(header).items():
+        if layer < len(heads) and outputs not in (heads[layer], heads[layer] * size):
+            return f"layer {layer} has {outputs} gates for {heads[layer]} heads of {size}"
+    return None
 
 
 def _rotated(header: GgufHeader, family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:

@@ -17,6 +17,7 @@ from segue.runners.cpu.anatomy.layers import (
     pairs_of,
     rotated_dimensions,
     windows_of,
+    wrong_gates,
     wrong_passes,
     wrong_projection,
 )
@@ -146,6 +147,7 @@ def senseless(header: GgufHeader) -> str | None:
         or _wrong_temperature(header)
         or _wrong_sections(header)
         or wrong_passes(header, FAMILIES[header.architecture])
+        or wrong_gates(header, FAMILIES[header.architecture])
         or wrong_recurrence(header, FAMILIES[header.architecture])
         or wrong_rwkv(header, FAMILIES[header.architecture])
         or _wrong_mixers(header)

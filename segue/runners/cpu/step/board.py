@@ -150,6 +150,9 @@ RMS_NORM, LAYER_NORM, NO_NORM = range(3)
 # Activations of the feed-forward.
 SILU, GELU, SQUARED_RELU, CLAMPED_SILU, XIELU, RELU, BOUNDED_SILU, LIMITED_SILU = range(8)
 
+# Gates of attention's output: a number for each dimension, or one for each head.
+SIGMOIDS, ONE_SIGMOID, SOFTPLUSES, ONE_SOFTPLUS = range(4)
+
 # What RWKV does to what pairs of matrices have between them.
 PLAIN, TANH, LOGISTIC = range(3)
 

@@ -23,6 +23,7 @@ from segue.runners.cpu.step.lanes import (
     sigmoid_of,
 )
 from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.recurrent.decay import multiply_by_softplus, softplus_of
 
 _CHUNK = 4  # rows that a thread takes at a time
 _COLUMNS = 4096  # logits that a thread takes at a time
@@ -169,8 +170,8 @@ def clamp_phase(board: Any, row: Any, counter: Any) -> None:
 
 @compiled
 def quantise_phase(board: Any, row: Any, counter: Any) -> None:
-    """[op, columns, gate or 0, bytes of its rows, columns of a part, bytes between its parts, is it one number for a
-    part]: gate, and round, the output of attention.
+    """[op, columns, gate or 0, bytes of its rows, columns of a part, bytes between its parts, kind of gates]: gate, and
+    round, the output of attention.
 
     Without a gate only if a head's size is not a multiple of a group.
     """
@@ -184,10 +185,15 @@ def quantise_phase(board: Any, row: Any, counter: Any) -> None:
             gate, wide = word(row + 16) + m * word(row + 24), word(row + 32)
             for part in range(columns // wide):
                 place, out = gate + part * word(row + 40), x + part * wide * 4
-                if word(row + 48):
+                kind = word(row + 48)
+                if kind == on.SIGMOIDS:
+                    multiply_by_sigmoid(out, place, wide)
+                elif kind == on.SOFTPLUSES:
+                    multiply_by_softplus(out, place, wide)
+                elif kind == on.ONE_SIGMOID:
                     scale(sigmoid_of(real(place)), out, out, wide)
                 else:
-                    multiply_by_sigmoid(out, place, wide)
+                    scale(softplus_of(real(place)), out, out, wide)
         quantise(
             x,
             word(board + 8 * on.HEADS_BYTES) + m * columns,

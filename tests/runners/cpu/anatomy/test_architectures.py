@@ -189,6 +189,7 @@ def test_bits_of_quantised_weights_are_those_of_every_machine(tmp_path: Path, na
         "qwen2moe",
         "phi2",
         "spark2_5",
+        "laguna",
         "maple",
         "smallthinker",
         "nanbeige",

@@ -23,6 +23,7 @@ from tests.support.models.tiny_writer import Tiny, Value, write
         ("maple", [20, 0, 20], [1, 0, 1]),
         ("smallthinker", [0, 4096, 4096, 4096, 0], [0, 1, 1, 1, 0]),
         ("smallthinker without windows", [0] * 5, [1] * 5),
+        ("laguna with windows, gates of heads", [0, 20, 20, 20, 0], [1] * 5),
         ("muse-glimmer", [20, 0, 20], [1, 0, 1]),
     ],
 )
@@ -52,6 +53,17 @@ def test_four_layers_of_smallthinker_turn_all(tmp_path: Path) -> None:
 def test_shares_by_nothing_would_end_llama_cpp_too(tmp_path: Path) -> None:
     tiny = MODELS["smallthinker"].with_settings(expert_gating_func=0)
     assert senseless(header(write(tmp_path / "x.gguf", tiny))) == "expert_gating_func is 0"
+
+
+def test_gates_of_laguna_are_of_dimensions_or_of_heads(tmp_path: Path) -> None:
+    """Others would end llama.cpp's process."""
+    gates = {0: [64] * 3, 4: [4] * 3}
+    for rows, expected in gates.items():
+        found = header(write(tmp_path / "x.gguf", replace(MODELS["laguna"], gate_rows=rows)))
+        assert supports(found) is None
+        assert [layer.gate for layer in anatomy_of(found).by_layer] == expected
+    found = header(write(tmp_path / "x.gguf", replace(MODELS["laguna"], gate_rows=8)))
+    assert senseless(found) == "layer 0 has 8 gates for 4 heads of 16"
 
 
 def test_without_windows_nothing_of_muse_glimmer_turns(tmp_path: Path) -> None:

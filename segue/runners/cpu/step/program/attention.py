@@ -59,10 +59,10 @@ def _gate(weights: Weights, places: Places, layer: Layer) -> Row:
     row, size = 4 * layer.outputs, layer.head_size
     if layer.is_gate_joined:
         return [places.projected + 4 * size, row, size, 8 * size]
-    gate = places.projected + 4 * layer.projected
-    if weights.anatomy.family.attention_gate == "heads":
-        return [gate, row, size, 4, 1]
-    return [gate, row, layer.queries]
+    gate, is_soft = places.projected + 4 * layer.projected, weights.anatomy.family.gates_by_softplus
+    if layer.gate == layer.heads:
+        return [gate, row, size, 4, on.ONE_SOFTPLUS if is_soft else on.ONE_SIGMOID]
+    return [gate, row, layer.queries, 0, on.SOFTPLUSES if is_soft else on.SIGMOIDS]
 
 
 def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Row:

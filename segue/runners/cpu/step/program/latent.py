@@ -35,7 +35,7 @@ def latent_attention(
     yield [on.LATENT_ATTEND, *words]
     values = weights.each(f"{name}attn_v_b.weight", heads)
     yield [on.LATENT_PRODUCTS, values, heads, on.HEADS_FLOATS, heads, latent.values]
-    words = [places.projected + 4 * gate, 4 * row, latent.values, 4, 1]  # see rows.py
+    words = [places.projected + 4 * gate, 4 * row, latent.values, 4, on.ONE_SIGMOID]  # see rows.py
     yield [on.QUANTISE, layer.taken, *(words if layer.gate else ())]
     output = weights.matrix(f"{name}attn_output.weight")
     yield product(places.attended, anatomy.width, on.HEADS_FLOATS, [(output, 0)])

@@ -49,6 +49,21 @@ def softplus(b: Builder, x: Value) -> Value:
     return fma(b, b.fadd(s, s), total, greater(b, x, floats(0.0)))
 
 
+@define(FLOAT, FLOAT)
+def softplus_of(b: Builder, x: Value) -> Value:
+    """Of one number."""
+    return lane(b, softplus(b, splat(b, x)), 0)
+
+
+@define(VOID, INT, INT, INT)
+def multiply_by_softplus(b: Builder, x: Value, y: Value, count: Value) -> None:
+    """x = x * softplus(y)"""
+    with loop(b, vectors(b, count)) as each:
+        place = at(b, x, each.index, 64)
+        gate = softplus(b, load(b, at(b, y, each.index, 64)))
+        store(b, b.fmul(load(b, place), gate), place)
+
+
 @define(FLOAT, FLOAT, FLOAT)
 def decay(b: Builder, a: Value, x: Value) -> Value:
     return lane(b, exp(b, b.fmul(splat(b, a), softplus(b, splat(b, x)))), 0)

@@ -29,7 +29,7 @@ from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
 from segue.runners.cpu.step.halves import lane
 from segue.runners.cpu.step.lanes import copy, exp, norm, quantise, scale
 from segue.runners.cpu.step.pieces import finish
-from segue.runners.cpu.step.recurrent.decay import softplus
+from segue.runners.cpu.step.recurrent.decay import softplus_of
 from segue.runners.cpu.step.recurrent.passes import (
     STATES_AT_ONCE,
     after_row,
@@ -61,11 +61,6 @@ from segue.runners.cpu.step.recurrent.spans import over_spans
 ) = range(1, 17)
 # Words of MAMBA_GATE. GATE: address of the first row's gate; WEIGHTS: of the norm of each group of columns, or 0.
 GATE, GATE_ROW, COLUMNS, GATE_GROUPS, WEIGHTS, EPSILON = range(1, 7)
-
-
-@define(FLOAT, FLOAT)
-def _softplus_of(b: Builder, x: Value) -> Value:
-    return lane(b, softplus(b, splat(b, x)), 0)
 
 
 @define(FLOAT, FLOAT)
@@ -135,7 +130,7 @@ def _take_steps(row: Any, first: Any, rows: Any, head: Any, steps: Any) -> None:
     bias, rate = real(word(row + 8 * TIME_BIAS) + 4 * head), real(word(row + 8 * A) + 4 * head)
     for m in range(rows):
         place = word(row + 8 * TIMES) + (first + m) * word(row + 8 * TIMES_ROW) + 4 * head
-        time = _softplus_of(real(place) + bias)
+        time = softplus_of(real(place) + bias)
         put_real(steps + STEP_BYTES * m, time)
         put_real(steps + STEP_BYTES * m + 4, _exp_of(time * rate))
 
