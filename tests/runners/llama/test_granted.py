@@ -15,8 +15,8 @@ from tests.support.models.tiny_writer import Value, write
     ("name", "settings", "reason"),
     [
         ("deepseek2-ocr", {"rope__freq_base": 5e4}, "turn by a base of 50000.0, not of 10000.0"),
-        ("deepseek2-ocr", {"attention__head_count_kv": 2}, "its 4 heads share 2 keys"),
-        ("deepseek2-ocr", {"attention__value_length": 32}, "its 4 heads, 32 wide, are not 64 wide"),
+        ("deepseek2-ocr", {"attention__head_count_kv": 2}, "16 with 2 keys are not 64 wide"),
+        ("deepseek2-ocr", {"attention__value_length": 32}, "16 with 4 keys are not 64 wide"),
         ("deci", {"feed_forward_length": [96, 96, 192, 96, 0]}, "last layer has no feed-forward"),
     ],
 )
