@@ -21,6 +21,7 @@ from segue.runners.llama.runner import LlamaLoader
 from segue.runners.llama.scaled import scaled_obstacle
 from segue.runners.llama.typed import typed_obstacle
 from segue.runners.llama.unturned import unturned_obstacle
+from segue.runners.llama.windowless import windowless_obstacle
 from segue.runners.vocab import llama_obstacle as llama_obstacle
 
 log = logging.getLogger("segue")
@@ -82,6 +83,7 @@ def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> st
         or llama_obstacle()
         or scaled_obstacle(header, adapted)
         or unturned_obstacle(header)
+        or windowless_obstacle(header)
         or granted_obstacle(header)
         or normed_obstacle(header)
         or typed_obstacle(header)
