@@ -141,7 +141,17 @@ class Understanding(click.Command):
                     raise click.UsageError(
                         f"No such option {flag!r}: {self.foreign[flag]}.", ctx
                     ) from None
+            if advice := self._meant(error.option_name):
+                raise click.UsageError(
+                    f"No such option {error.option_name!r}: {advice}.", ctx
+                ) from None
             raise
+
+    def _meant(self, mistyped: str) -> str:
+        """What to use instead of a flag that is nearer to another server's than to ours, or nothing."""
+        own = [name for each in self.params for name in each.opts]
+        near = get_close_matches(mistyped, [*own, *self.foreign], 1)
+        return self.foreign.get(near[0], "") if near and mistyped.startswith("--") else ""
 
 
 class UnderstandingComplete(Understanding):

@@ -69,6 +69,17 @@ def test_a_command_of_another_system_is_answered_with_ours(command: str, advice:
     assert advice in result.output
 
 
+@pytest.mark.parametrize(
+    ("mistyped", "advice"),
+    [("--modle", "write the model itself: segue serve"), ("--prot", "one of: '--host', '--port'")],
+)
+def test_a_flag_that_is_mistyped_is_answered_with_the_nearest(mistyped: str, advice: str) -> None:
+    """Of --modle it was asked whether --dialect was meant."""
+    done = CliRunner().invoke(cli, ["serve", mistyped, "x"])
+    assert done.exit_code == 2
+    assert advice in " ".join(done.output.split())
+
+
 def test_a_flag_of_nobody_is_refused_as_ever() -> None:
     result = CliRunner().invoke(cli, ["serve", "--frobnicate", "-c5"])
     assert result.exit_code == 2
