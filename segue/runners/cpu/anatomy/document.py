@@ -103,7 +103,8 @@ _TAIL = """
 - A file whose settings make no sense (more layers than tensors, more experts used than there are, groups of experts
   of different sizes, heads of states that groups do not share evenly, keys shared by layers of different measures,
   numbers that are none) is refused, and no other runner tries it. The CPU runner refuses weights that are infinite or
-  not numbers too.
+  not numbers too. Finite weights that make keys or activations overflow are computed, to the same nonsense on AVX-512,
+  AVX2 and without either; where logits are no numbers, the request fails.
 {types}
 {larger}
 - Scales of whole tensors, which converted files of NVFP4 have (`blk.0.ffn_up.scale`, or one for each expert), are
