@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from segue.models.gguf import header
+from segue.runners.cpu.anatomy.positions import rotations
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from tests.support.models.tiny_models import MODELS
@@ -62,3 +63,16 @@ def test_scales_of_tensors_run_on_llama_cpp(tmp_path: Path) -> None:
     scale = replace(norm, name="blk.0.attn_q.scale", shape=(1,))
     changed = replace(found, tensors=(*found.tensors, scale))
     assert supports(changed) == "the file has tensors it does not know: blk.N.attn_q.scale"
+
+
+def test_plamo3_turns_windows_by_a_base_of_their_own(tmp_path: Path) -> None:
+    """As in llama.cpp, if the file says none: not by that of all layers, nor scaled as they are."""
+    told = MODELS["plamo3 with windows"].with_settings(
+        rope__scaling__type="linear", rope__scaling__factor=4.0
+    )
+    found = header(write(tmp_path / "x.gguf", told))
+    key = "plamo3.rope.freq_base_swa"
+    untold = {name: value for name, value in found.metadata.items() if name != key}
+    by_default = rotations(replace(found, metadata=untold), {}, is_windowed=True)
+    assert (by_default.speeds == rotations(found, {}, is_windowed=True).speeds).all()
+    assert by_default.speeds[0] == 1.0 == 4 * rotations(found, {}).speeds[0]

@@ -47,7 +47,7 @@ UNCOMMON: Mapping[str, Family] = {
         after=AFTER,
         head_norms="each",
         is_gate_fused=True,
-        window=Window(8),
+        window=Window(8, base=10000.0, is_plain=True, is_magnified=True),
         may_have_factors=False,
         renamed=("_norm", "_norm.weight"),
         settings=WINDOWS,
