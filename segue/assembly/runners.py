@@ -17,6 +17,7 @@ from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.cpu.step.board import MAX_THREADS
 from segue.runners.llama.granted import granted_obstacle
 from segue.runners.llama.normed import normed_obstacle
+from segue.runners.llama.partly_turned import partly_turned_obstacle
 from segue.runners.llama.runner import LlamaLoader
 from segue.runners.llama.scaled import scaled_obstacle
 from segue.runners.llama.typed import typed_obstacle
@@ -83,6 +84,7 @@ def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> st
         or llama_obstacle()
         or scaled_obstacle(header, adapted)
         or unturned_obstacle(header)
+        or partly_turned_obstacle(header)
         or windowless_obstacle(header)
         or granted_obstacle(header)
         or normed_obstacle(header)

@@ -15,7 +15,8 @@ def windowless_obstacle(header: GgufHeader) -> str | None:
     """
     prefix = f"{header.architecture}."
     listed = header.listed(_PATTERN)
-    is_none = not any(listed) if listed else header.metadata.get(prefix + _PATTERN) == _NONE
+    is_list = prefix + _PATTERN in header.array_lengths  # an empty one too
+    is_none = not any(listed) if is_list else header.metadata.get(prefix + _PATTERN) == _NONE
     if is_none and header.metadata.get(prefix + _SIZE, True):
         return "no layer has the window that it tells of, over which it would end the process"
     return None

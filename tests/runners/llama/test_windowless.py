@@ -1,10 +1,13 @@
 """Files that tell of a window which no layer has are not given to llama.cpp; the CPU runner computes them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from segue.assembly.runners import runner_obstacle
+from segue.models.gguf import header
+from segue.runners.llama.windowless import windowless_obstacle
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import Value, write
 
@@ -29,3 +32,13 @@ def test_only_those_are_kept_from_it(
     path = write(tmp_path / "x.gguf", MODELS[name].with_settings(**settings))
     assert runner_obstacle("llama", path) == (TOLD if is_refused else None)
     assert runner_obstacle("cpu", path) is None
+
+
+def test_an_empty_list_has_none_either(tmp_path: Path) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS["spark2_5"]))
+    key = "spark2_5.attention.sliding_window_pattern"
+    assert windowless_obstacle(found) is None
+    lengths = {**found.array_lengths, key: 0}
+    assert (
+        windowless_obstacle(replace(found, array_lengths=lengths, short_arrays={key: ()})) == TOLD
+    )

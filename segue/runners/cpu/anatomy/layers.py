@@ -219,8 +219,9 @@ def wrong_projection(header: GgufHeader, family: Family) -> str | None:
     widths = {tensor.name: math.prod(tensor.shape[1:]) for tensor in header.tensors}
     windows = windows_of(header, family, header.count("block_count"))
     has_fused = family.mixer == "attention" or family.is_mixer_beside
+    may_lack_keys = family.mixer != "attention" or family.layers_are == "as counted"
     for layer, (heads, key_heads, window) in enumerate(zip(*counted, windows, strict=False)):
-        if min(heads, key_heads) <= 0:
+        if heads <= 0 or key_heads < 0 or (may_lack_keys and not key_heads):
             continue
         size = head_size(header, window != 0)
         queries = heads * size * (2 if family.attention_gate == "joined" else 1)

@@ -28,6 +28,8 @@ from segue.runners.cpu.anatomy.streams import first_without_keys
 from segue.runners.cpu.anatomy.tensor_types import wrong_type
 
 _MOST = 2**32  # GGUF's counts have 32 bits
+# Distances between tokens have a sign in llama.cpp, for which a wider window would be one of no tokens.
+_WINDOW, _MOST_WINDOW = "attention.sliding_window", 2**31
 _LEAST_REAL, _MOST_REAL = 1e-30, 1e30  # 32 bits hold products and quotients of a few of these
 
 COUNTS = (
@@ -118,6 +120,16 @@ POSITIVE = (
     "swiglu_clamp_exp",
     "swiglu_clamp_shexp",
 )
+FLAGS = (
+    "attention.causal",
+    "expert_weights_norm",
+    "hrm.prefix_lm",
+    "kda.safe_gate",
+    "rope.scaling.finetuned",
+    "skip_loop_final_norm",
+    "ssm.dt_b_c_rms",
+    "use_parallel_residual",
+)
 SCALINGS = ("none", "linear", "yarn", "longrope")  # llama.cpp knows no other either
 MOST_EXPERTS = 1024
 GATING = "expert_gating_func"
@@ -190,10 +202,20 @@ def _wrong_experts(header: GgufHeader) -> str | None:
     keys = [f"expert_{name}count" for name in ("", "used_")]
     if any(f"{header.architecture}.{key}" in header.array_lengths for key in keys):  # of each layer
         most, used = (max(counts(header, key), default=0) for key in keys)
-        return f"{used} of {most} experts are used" if used > most else None
+        return f"{used} of {most} experts are used" if used > most else _wrong_routers(header)
     experts, used = header.count("expert_count"), header.count("expert_used_count")
     if not min(experts, 1) <= used <= experts <= MOST_EXPERTS:
         return f"{used} of {experts} experts are used"
+    return None
+
+
+def _wrong_routers(header: GgufHeader) -> str | None:
+    """Of a file that says of each layer how many experts are used: layers that choose none."""
+    names = {tensor.name for tensor in header.tensors}
+    layers = header.count("block_count") - header.count("nextn_predict_layers")
+    for layer, used in enumerate(counts(header, "expert_used_count")[: max(0, layers)]):
+        if not used and f"blk.{layer}.ffn_gate_inp.weight" in names:
+            return f"{header.architecture}.expert_used_count is 0 in layer {layer}, which has some"
     return None
 
 
@@ -334,12 +356,17 @@ def _wrong_sections(header: GgufHeader) -> str | None:
 
 
 def wrong_number(header: GgufHeader) -> str | None:
-    """Which setting is not a number as it should be, or None. Arrays are another matter."""
+    """Which setting is not a number, or a yes or no, as it should be, or None. Arrays are another matter."""
+    for key in FLAGS:
+        name = f"{header.architecture}.{key}"
+        if type(value := header.metadata.get(name, False)) is not bool:
+            return f"{name} is {value!r:.40}, neither yes nor no"
     for key in (*COUNTS, *REALS, *POSITIVE):
         name = f"{header.architecture}.{key}"
         value = header.metadata.get(name, 0)
         if key in COUNTS:
-            if type(value) is not int or not 0 <= value < _MOST:
+            most = _MOST_WINDOW if key == _WINDOW else _MOST
+            if type(value) is not int or not 0 <= value < most:
                 return f"{name} is {value!r:.40}, not a count"
         elif type(value) not in (int, float) or not _is_sound(key, float(value)):
             return f"{name} is {value!r:.40}"

@@ -17,7 +17,7 @@ from segue.runners.cpu.anatomy.document import markdown
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.measures import anatomy_of
 from segue.runners.cpu.anatomy.positions import rotations
-from segue.runners.cpu.anatomy.settings import COUNTS, POSITIVE, REALS
+from segue.runners.cpu.anatomy.settings import COUNTS, FLAGS, POSITIVE, REALS
 from segue.runners.cpu.anatomy.support import COMMON, supports
 from segue.runners.cpu.products.processor import this_target
 from segue.runners.cpu.weights import Weights
@@ -139,6 +139,7 @@ def test_what_the_tables_do_not_know_is_refused(
         ("context_length", 0.5, "context_length is 0.5, not a count"),
         ("context_length", True, "context_length is True, not a count"),
         ("context_length", 2**32, "context_length is 4294967296, not a count"),
+        ("attention__causal", 0, "attention.causal is 0, neither yes nor no"),
         ("rope__freq_base", math.inf, "freq_base is inf"),
         ("rope__freq_base", -10000.0, "freq_base is -10000.0"),
         ("rope__freq_base", 1.0, "freq_base is 1.0"),
@@ -155,30 +156,38 @@ def test_a_number_that_makes_no_sense_is_refused(
     assert len(found) < 100
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "value", "reason"),
+    [
+        ("hy_v3", "expert_weights_norm", math.nan, "expert_weights_norm is nan, neither yes nor"),
+        ("nanbeige", "skip_loop_final_norm", 1, "skip_loop_final_norm is 1, neither yes nor no"),
+        ("spark2_5", "attention.sliding_window", 2**31, "sliding_window is 2147483648, not a"),
+    ],
+)
+def test_what_some_architectures_say_has_its_kind_too(
+    tmp_path: Path, name: str, key: str, value: Any, reason: str
+) -> None:
+    found = gguf.header(write(tmp_path / "x.gguf", MODELS[name]))
+    changed = replace(found, metadata={**found.metadata, f"{name}.{key}": value})
+    assert reason in (supports(changed) or "")
+
+
 def test_every_number_has_its_kind() -> None:
     known = COMMON | {key for family in FAMILIES.values() for key in family.settings}
     others = {
         "activation_sparsity_scale",  # these three: see streams.py
         "altup.active_idx",
         "altup.num_inputs",
-        "attention.causal",
         "attention.rope_pattern",
-        "expert_weights_norm",
-        "hrm.prefix_lm",
-        "kda.safe_gate",
         "rope.dimension_sections",
-        "rope.scaling.finetuned",
         "rope.scaling.type",
         "rope.scaling.yarn_attn_factor",
         "rope.scaling.yarn_beta_fast",
         "rope.scaling.yarn_beta_slow",
         "rope.scaling.yarn_ext_factor",
-        "skip_loop_final_norm",
-        "ssm.dt_b_c_rms",
         "tensor_data_layout",
-        "use_parallel_residual",
     }
-    assert {*COUNTS, *REALS, *POSITIVE} == known - others
+    assert {*COUNTS, *REALS, *POSITIVE, *FLAGS} == known - others
 
 
 @pytest.mark.parametrize(
@@ -206,7 +215,7 @@ def test_a_list_that_makes_no_sense_is_refused(
         ("attention.head_count_kv", (KV_HEADS, KV_HEADS), ""),
         ("feed_forward_length", (FFN, 2 * FFN), "tensor blk.1.ffn_"),
         ("feed_forward_length", (FFN,), "feed_forward_length is not a count for each of 2 layers"),
-        ("attention.head_count_kv", (KV_HEADS, 0), "head_count_kv is not a count for each of 2"),
+        ("attention.head_count_kv", (KV_HEADS, 0), "with 0 keys are not 64 wide (blk.1.attn_k)"),
         ("attention.head_count_kv", (KV_HEADS, 3), "do not share 3 keys evenly"),
         ("attention.head_count", (HEADS, -HEADS), "head_count is not a count for each of 2"),
         ("attention.head_count", (HEADS, 2.0), "head_count is not a count for each of 2"),

@@ -362,7 +362,7 @@ def test_groups_that_make_no_sense_are_computed_by_no_runner(
     [
         ((), (4, 4, 4), "4 of 0 experts are used"),
         ((8, 8, 8), (2, 9, 2), "9 of 8 experts are used"),
-        ((8, 8, 8), (2, 0, 2), None),
+        ((8, 8, 8), (2, 0, 2), None),  # no layer chooses any
     ],
 )
 def test_experts_of_each_layer(
@@ -379,6 +379,17 @@ def test_experts_of_each_layer(
         short_arrays={**found.short_arrays, **lists},
     )
     assert senseless(changed) == reason
+
+
+def test_layers_that_choose_experts_use_some(tmp_path: Path) -> None:
+    """llama.cpp would end the process."""
+    found = header(write(tmp_path / "x.gguf", MODELS["dbrx"]))
+    name, layers = "dbrx.expert_used_count", found.count("block_count")
+    used = (2,) * (layers - 1) + (0,)
+    given = {key: value for key, value in found.metadata.items() if key != name}
+    lengths = {**found.array_lengths, name: layers}
+    changed = replace(found, metadata=given, array_lengths=lengths, short_arrays={name: used})
+    assert senseless(changed) == f"{name} is 0 in layer {layers - 1}, which has some"
 
 
 def test_learned_positions_bound_the_context(tmp_path: Path) -> None:
