@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from segue.assembly.runners import runner_obstacle
+from segue.models.gguf import header
+from segue.runners.llama.granted import granted_obstacle
 from tests.runners.cpu.conftest import load
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import Value, write
@@ -33,3 +35,20 @@ def test_the_cpu_runner_needs_no_tokens_of_pictures(tmp_path: Path) -> None:
     assert runner_obstacle("llama", path) == "its vocabulary has 372 tokens, not 8196"
     assert runner_obstacle("cpu", path) is None
     load(path, threads=1).close()
+
+
+@pytest.mark.parametrize(
+    ("name", "lacking"),
+    [
+        ("grok", "blk.2.ffn_down.weight"),
+        ("hy_v3", "blk.1.ffn_up_shexp.weight"),
+        ("mimo2", "blk.0.ffn_up.weight"),
+        ("step35", "blk.1.ffn_down_exps.weight"),
+    ],
+)
+def test_a_feed_forward_is_whole(tmp_path: Path, name: str, lacking: str) -> None:
+    found = header(write(tmp_path / "x.gguf", MODELS[name]))
+    assert granted_obstacle(found) is None
+    tensors = tuple(tensor for tensor in found.tensors if tensor.name != lacking)
+    _, layer, matrix = lacking.split(".", 2)
+    assert granted_obstacle(replace(found, tensors=tensors)) == f"layer {layer} lacks {matrix}"

@@ -307,7 +307,7 @@ def _gate(family: Family, heads: int, size: int, given: int) -> int:
 def _given_gates(header: GgufHeader) -> dict[int, int]:
     """Outputs of the matrices of gates, by layer."""
     gates = [tensor for tensor in header.tensors if tensor.name.endswith(f".{GATE}")]
-    found = {tensor.name: tensor.shape[1] for tensor in gates if len(tensor.shape) == 2}
+    found = {tensor.name: (*tensor.shape, 1, 1)[1] for tensor in gates}  # a vector has one
     layers = range(header.count("block_count"))
     return {i: found[f"blk.{i}.{GATE}"] for i in layers if f"blk.{i}.{GATE}" in found}
 

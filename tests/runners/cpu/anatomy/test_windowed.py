@@ -64,6 +64,13 @@ def test_gates_of_laguna_are_of_dimensions_or_of_heads(tmp_path: Path) -> None:
         assert [layer.gate for layer in anatomy_of(found).by_layer] == expected
     found = header(write(tmp_path / "x.gguf", replace(MODELS["laguna"], gate_rows=8)))
     assert senseless(found) == "layer 0 has 8 gates for 4 heads of 16"
+    for shape in ((), (64,), (1, 1, 64, 64)):
+        odd = [
+            replace(tensor, shape=shape) for tensor in found.tensors if "attn_gate" in tensor.name
+        ]
+        assert senseless(replace(found, tensors=(*found.tensors, *odd))) == (
+            "layer 0 has 1 gates for 4 heads of 16"
+        )
 
 
 def test_without_windows_nothing_of_muse_glimmer_turns(tmp_path: Path) -> None:
