@@ -17,9 +17,8 @@ from datetime import UTC, datetime
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s{}: %(message)s"
 # C0, DEL and C1 control terminals; the others break lines or change the reading direction.
-_STEERING = "\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
-_NEVER_IN_LOG = re.compile(f"[{_STEERING}\ud800-\udfff]")
-_NEVER_PRINTED = re.compile(f"[{_STEERING}]")
+_NEVER_PRINTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_NEVER_IN_LOG = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMAT_VARIABLE = "SEGUE_LOG_FORMAT"
 _FACTS = "facts"  # `extra` of a record: values by name, which are members of its line in JSON
 _ERASE_LINE = b"\r\x1b[2K"

@@ -21,6 +21,12 @@ with open(place + ".part", "w") as file:
 os.replace(place + ".part", place)
 signal.pause()
 """
+# As in a terminal, though these tests may run in the background of a shell, where Ctrl-C is ignored.
+SEGUE = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("segue", run_name="__main__", alter_sys=True)
+"""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals for this")
@@ -33,11 +39,14 @@ def test_pip_ends_with_the_command_that_started_it(tmp_path: Path, number: signa
     started, cache = tmp_path / "started", tmp_path / "cache"
     paths = os.pathsep.join([str(tmp_path), *sys.path])
     env = os.environ | {"PYTHONPATH": paths, "PIP_STARTED": str(started)}
-    command = [sys.executable, "-m", "segue", "models", "pull", "--cache-dir", str(cache)]
+    command = [sys.executable, "-c", SEGUE, "models", "pull", "--cache-dir", str(cache)]
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE) as pulling:
-        wait_until(started.exists)
-        pulling.send_signal(number)
-        _, said = pulling.communicate(timeout=PATIENCE_S)
+        try:
+            wait_until(started.exists)
+            pulling.send_signal(number)
+            _, said = pulling.communicate(timeout=PATIENCE_S)
+        finally:
+            pulling.kill()
     assert pulling.returncode == -number
     assert b"Traceback" not in said
     with pytest.raises(ProcessLookupError):

@@ -16,7 +16,7 @@ HTTP_1_0 = "1.0"
 _SPOKEN = (HTTP_1_0, "1.1")
 _NOT_READ = "0.0"  # what the parser says before it has read a version
 _CHUNKED = "chunked"
-_ABSOLUTE = re.compile(rb"https?://([^/?]+)(.*)", re.IGNORECASE | re.DOTALL)
+_ABSOLUTE = re.compile(rb"https?://([^/?]++)(.*)", re.IGNORECASE | re.DOTALL)
 
 
 class Target(NamedTuple):
