@@ -84,8 +84,9 @@ _TAIL = """
   `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
   both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
   (Lite); in Kimi Linear nothing of them turns. Models with an indexer, which attend to some tokens only (DeepSeek 3.2,
-  GLM 5, MiniMax M3, Hy4, `dots3note`), run on llama.cpp. Adapters of those two are refused; of the other matrices they
-  are computed, while llama.cpp passes over those of queries and keys, and over most of Kimi Linear's.
+  GLM 5, MiniMax M3, Hy4, `dots3note`), run on llama.cpp. Adapters of `attn_k_b` and `attn_v_b` are refused; of the
+  other matrices they are computed, while llama.cpp passes over those of queries and keys, and over most of Kimi
+  Linear's.
 - Gemma 3n (`gemma3n`: E2B, E4B and sizes between them, whose layers may have feed-forwards of several widths): its
   four residuals (AltUp), the small product beside attention (LAuReL) and the layers in which few columns act are as
   llama.cpp has them, which reads none of the file's numbers of these: a file that says otherwise goes there. A token
