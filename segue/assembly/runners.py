@@ -16,12 +16,10 @@ from segue.runners.cpu.loader import CpuLoader, flavour_obstacle, nonsense, weig
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
 from segue.runners.cpu.step.board import MAX_THREADS
 from segue.runners.llama.granted import granted_obstacle
-from segue.runners.llama.normed import normed_obstacle
 from segue.runners.llama.partly_turned import partly_turned_obstacle
 from segue.runners.llama.runner import LlamaLoader
 from segue.runners.llama.scaled import scaled_obstacle
 from segue.runners.llama.typed import typed_obstacle
-from segue.runners.llama.unturned import unturned_obstacle
 from segue.runners.llama.windowless import windowless_obstacle
 from segue.runners.vocab import llama_obstacle as llama_obstacle
 
@@ -83,11 +81,9 @@ def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> st
         nonsense(path)
         or llama_obstacle()
         or scaled_obstacle(header, adapted)
-        or unturned_obstacle(header)
         or partly_turned_obstacle(header)
         or windowless_obstacle(header)
         or granted_obstacle(header)
-        or normed_obstacle(header)
         or typed_obstacle(header)
     )
 

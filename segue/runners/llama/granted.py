@@ -1,18 +1,14 @@
-"""What llama.cpp takes for granted of some architectures: it ends the process where a file says otherwise."""
+"""What llama.cpp (build 11549) takes for granted of some architectures: it ends the process, or never ends computing,
+where a file says otherwise.
+"""
+
+from collections.abc import Callable, Mapping
 
 from segue.models.gguf import GgufHeader
 
 _BASE = 10000.0  # of DeepSeek-OCR's positions
-_OPTIONAL = ("grok", "hy_v3", "mimo2", "step35")  # of their feed-forwards any matrix may be missing
+_HEADS = "attention.head_count"
 _PICTURES = 8196  # tokens of Chameleon's pictures end there
-
-
-def granted_obstacle(header: GgufHeader) -> str | None:
-    """Why llama.cpp cannot run this file, or None."""
-    own = {"chameleon": _wrong_tokens, "deci": _wrong_end, "deepseek2-ocr": _wrong_base}
-    own |= dict.fromkeys(_OPTIONAL, _half_fed)
-    found = own.get(header.architecture)
-    return None if found is None else found(header)
 
 
 def _wrong_tokens(header: GgufHeader) -> str | None:
@@ -44,3 +40,37 @@ def _half_fed(header: GgufHeader) -> str | None:
             if (last in names) != bool(first & names):
                 return f"layer {layer} lacks ffn_{'up' if last in names else 'down'}{end}.weight"
     return None
+
+
+def _no_heads(header: GgufHeader) -> str | None:
+    """The first layer has heads: by them the dimensions that positions turn are counted. A loop over those that do not
+    turn never ends else.
+    """
+    first = next(iter(header.listed(_HEADS)), header.count(_HEADS))
+    return None if first else "its first layer has no heads, by which it would turn positions"
+
+
+def _normed(header: GgufHeader) -> str | None:
+    """Queries and keys are not normed. They are cut out of one product's rows, and where it norms them, it takes those
+    of several rows to lie side by side.
+    """
+    if any(tensor.name.endswith("attn_q_norm.weight") for tensor in header.tensors):
+        return "its queries and keys are normed, over which it would end the process"
+    return None
+
+
+_CHECKS: Mapping[str, Callable[[GgufHeader], str | None]] = {
+    "chameleon": _wrong_tokens,
+    "deci": _wrong_end,
+    "deepseek2-ocr": _wrong_base,
+    "mpt": _normed,
+    "plamo2": _no_heads,
+    # Of whose feed-forwards any matrix may be missing, as it reads them.
+    **dict.fromkeys(("grok", "hy_v3", "mimo2", "step35"), _half_fed),
+}
+
+
+def granted_obstacle(header: GgufHeader) -> str | None:
+    """Why llama.cpp cannot run this file, or None."""
+    check = _CHECKS.get(header.architecture)
+    return None if check is None else check(header)
