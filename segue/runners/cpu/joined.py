@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from segue.models.gguf import Tensor
 from segue.models.gguf.floats import as_floats
-from segue.runners.cpu.anatomy.latent import JOINED, Latent
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.anatomy.parts.latent import JOINED, Latent
 from segue.runners.cpu.products.matrix import checked
 
 

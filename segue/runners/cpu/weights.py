@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import gguf
 from segue.models.gguf import GgufHeader, Tensor
-from segue.runners.cpu.anatomy.alibi import slopes
 from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
+from segue.runners.cpu.anatomy.parts.alibi import slopes
+from segue.runners.cpu.anatomy.parts.xielu import shapes
 from segue.runners.cpu.anatomy.positions import rotations, temperatures
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.anatomy.tensor_scales import factors, scale_shapes
@@ -27,7 +28,6 @@ from segue.runners.cpu.anatomy.tensors import (
     prepare_vectors,
     vector,
 )
-from segue.runners.cpu.anatomy.xielu import shapes
 from segue.runners.cpu.exact_math import cosines_and_sines
 from segue.runners.cpu.joined import parted, turned_keys
 from segue.runners.cpu.memory import address, zeros

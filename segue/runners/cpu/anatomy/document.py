@@ -2,10 +2,10 @@
 
 from textwrap import fill
 
-from segue.runners.cpu.anatomy.alibi import MOST
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.families.keys import CLAMP
 from segue.runners.cpu.anatomy.family import Family, Window
+from segue.runners.cpu.anatomy.parts.alibi import MOST
 from segue.runners.cpu.anatomy.states.recurrence import RWKV
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
 

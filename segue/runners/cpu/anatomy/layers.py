@@ -1,27 +1,18 @@
 """A model's layers one by one: heads, widths, windows and rotations, which a file may give layer by layer."""
 
-import math
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family
-from segue.runners.cpu.anatomy.latent import Latent, latent_of, together
-from segue.runners.cpu.anatomy.limits import LIMITS, limits_of
+from segue.runners.cpu.anatomy.parts.latent import Latent, latent_of, together
+from segue.runners.cpu.anatomy.parts.limits import LIMITS, limits_of
+from segue.runners.cpu.anatomy.parts.passes import Ended, places
+from segue.runners.cpu.anatomy.parts.streams import LAUREL_RANK, first_without_keys
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence, interval, recurrence_of
-from segue.runners.cpu.anatomy.streams import LAUREL_RANK, first_without_keys
 
 ROTATED = "attention.rope_pattern"  # which layers have RoPE
-LOOPS, UNNORMED = "num_loops", "skip_loop_final_norm"
-STACK, HIGH_CYCLES, LOW_CYCLES = (
-    f"hrm.{key}" for key in ("layers_per_stack", "h_cycles", "l_cycles")
-)
-MOST_LAYERS = 512  # llama.cpp has no more
 GATE = "attn_gate.weight"
 BY_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
-
-
-Ended = Literal["", "loop", "low", "high"]
 
 
 @dataclass(frozen=True)
@@ -116,7 +107,7 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     keys_of = _keys_of(windows, first_without_keys(header, family, count))
     expert_limits, limits = (limits_of(header, key) for key in LIMITS)
     names = {tensor.name for tensor in header.tensors}
-    gates = _given_gates(header)
+    gates = given_gates(header)
     attends, recurs = mixers(header, family, key_heads, hidden)
     latents = [latent_of(header, family) if has else None for has in attends]
     own = [
@@ -200,51 +191,6 @@ def head_size(header: GgufHeader, is_windowed: bool = False) -> int:
     return header.count("attention.key_length_swa") or size if is_windowed else size
 
 
-def wrong_projection(header: GgufHeader, family: Family) -> str | None:
-    """Which matrix of heads is not as wide as those heads together, or None.
-
-    llama.cpp takes queries, of some models keys too, to be as wide as the residual: it loads such a file, and ends the
-    process where it cuts them into heads.
-    """
-    if family.is_latent or family.mixer in RWKV or family.layers_are == "a mixer":
-        return None  # whose matrices are others
-    counted = heads_of(header)
-    if not any(counted[0]):
-        return "no layer has a head"
-    is_listed = family.window is not None and family.window.is_listed
-    if not counted[0][0] or (is_listed and not header.listed("attention.sliding_window_pattern")):
-        return (
-            None  # sizes are told by the heads of the first layer, and by which ones have a window
-        )
-    widths = {tensor.name: math.prod(tensor.shape[1:]) for tensor in header.tensors}
-    windows = windows_of(header, family, header.count("block_count"))
-    has_fused = family.mixer == "attention" or family.is_mixer_beside
-    may_lack_keys = family.mixer != "attention" or family.layers_are == "as counted"
-    for layer, (heads, key_heads, window) in enumerate(zip(*counted, windows, strict=False)):
-        if heads <= 0 or key_heads < 0 or (may_lack_keys and not key_heads):
-            continue
-        size = head_size(header, window != 0)
-        queries = heads * size * (2 if family.attention_gate == "joined" else 1)
-        keys, values = key_heads * size, key_heads * _value_size(header, window != 0)
-        wanted = {"q": queries, "k": keys, "v": values}
-        if has_fused:
-            wanted["qkv"] = queries + keys + values
-        for part, width in wanted.items():
-            found = widths.get(f"blk.{layer}.attn_{part}.weight", width)
-            if found != width:
-                shared = "" if part == "q" else f" with {key_heads} keys"
-                given = f"{found} wide (blk.{layer}.attn_{part})"
-                return f"{heads} heads of {size}{shared} are not {given}"
-    return None
-
-
-def _value_size(header: GgufHeader, is_windowed: bool) -> int:
-    heads = next(iter(counts(header, BY_LAYER[0])), 0)
-    size = header.count("attention.value_length")
-    size = size or header.count("embedding_length") // max(1, heads)
-    return header.count("attention.value_length_swa") or size if is_windowed else size
-
-
 def pairs_of(header: GgufHeader, family: Family, is_windowed: bool = False) -> int:
     is_off = header.metadata.get(f"{header.architecture}.rope.scaling.finetuned") is False
     is_other = family.turned_depth != header.count("block_count")
@@ -304,23 +250,12 @@ def _gate(family: Family, heads: int, size: int, given: int) -> int:
     return heads if family.attention_gate == "heads" else heads * size
 
 
-def _given_gates(header: GgufHeader) -> dict[int, int]:
+def given_gates(header: GgufHeader) -> dict[int, int]:
     """Outputs of the matrices of gates, by layer."""
     gates = [tensor for tensor in header.tensors if tensor.name.endswith(f".{GATE}")]
     found = {tensor.name: (*tensor.shape, 1, 1)[1] for tensor in gates}  # a vector has one
     layers = range(header.count("block_count"))
     return {i: found[f"blk.{i}.{GATE}"] for i in layers if f"blk.{i}.{GATE}" in found}
-
-
-def wrong_gates(header: GgufHeader, family: Family) -> str | None:
-    """Gates that are neither of heads nor of their dimensions: llama.cpp would end the process."""
-    if family.attention_gate != "own or heads":
-        return None
-    heads, size = heads_of(header)[0], head_size(header)
-    for layer, outputs in _given_gates(header).items():
-        if layer < len(heads) and outputs not in (heads[layer], heads[layer] * size):
-            return f"layer {layer} has {outputs} gates for {heads[layer]} heads of {size}"
-    return None
 
 
 def _rotated(header: GgufHeader, family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
@@ -335,56 +270,3 @@ def _rotated(header: GgufHeader, family: Family, windows: tuple[int, ...]) -> tu
     # llama.cpp takes a model of four layers, with windows, to turn in all.
     is_every = family.rotated == "last three of four" and (not any(windows) or len(windows) == 4)
     return tuple(is_every or layer % 4 != still for layer in range(len(windows)))
-
-
-# --- layers that are passed several times ---
-# "loops": all layers, so many times. "stacks": a low stack so many times, then a high one, and all that so many times;
-# the file counts the layers of all passes then.
-
-
-class Place(NamedTuple):
-    """Where a layer of a pass stands."""
-
-    weights_of: int  # the layer whose tensors it has
-    ended: Ended  # the pass that ends before it, if one does
-
-
-def places(header: GgufHeader, family: Family, layers: int) -> list[Place]:
-    """Of all layers that are computed, of a file whose `layers` are sound."""
-    if family.passes == "loops":
-        ended: Ended = "" if header.metadata.get(f"{header.architecture}.{UNNORMED}") else "loop"
-        return [
-            Place(layer, ended if loop and not layer else "")
-            for loop in range(loops(header))
-            for layer in range(layers)
-        ]
-    if family.passes == "none":
-        return [Place(layer, "") for layer in range(layers)]
-    stack, low = header.count(STACK), header.count(LOW_CYCLES)
-    return [_in_stack(layer, stack, low) for layer in range(layers)]
-
-
-def _in_stack(layer: int, stack: int, low: int) -> Place:
-    cycle, place = divmod(layer, stack)
-    is_high, was_high = cycle % (low + 1) == low, cycle % (low + 1) == 0
-    ended: Ended = "" if place or not cycle else "high" if was_high else "low"
-    return Place(place + stack * is_high, ended)
-
-
-def loops(header: GgufHeader) -> int:
-    return int(header.metadata.get(f"{header.architecture}.{LOOPS}", 1))
-
-
-def wrong_passes(header: GgufHeader, family: Family) -> str | None:
-    """Why passes make no sense: llama.cpp would end the process."""
-    layers = header.count("block_count")
-    if family.passes == "loops":
-        if not 0 < layers * loops(header) <= MOST_LAYERS:
-            return f"{layers} layers are passed {loops(header)} times"
-    elif family.passes == "stacks":
-        stack, high, low = (header.count(key) for key in (STACK, HIGH_CYCLES, LOW_CYCLES))
-        if not min(stack, high, low) or stack * high * (low + 1) != layers:
-            return (
-                f"{high} times {low} low stacks and a high one of {stack} are not {layers} layers"
-            )
-    return None

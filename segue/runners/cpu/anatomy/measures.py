@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from segue.models.gguf import GgufHeader
-from segue.runners.cpu.anatomy.alibi import max_bias
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.families.keys import CLAMP
 from segue.runners.cpu.anatomy.family import Family, Norm, Routing
 from segue.runners.cpu.anatomy.layers import Layer, head_size, layers_of
+from segue.runners.cpu.anatomy.parts.alibi import max_bias
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale, real
 
 ROUTER = "ffn_gate_inp.weight"

@@ -7,7 +7,6 @@ import math
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.latent import latent_of, wrong_latent
 from segue.runners.cpu.anatomy.layers import (
     counts,
     head_size,
@@ -17,14 +16,14 @@ from segue.runners.cpu.anatomy.layers import (
     pairs_of,
     rotated_dimensions,
     windows_of,
-    wrong_gates,
-    wrong_passes,
-    wrong_projection,
 )
+from segue.runners.cpu.anatomy.parts.latent import latent_of, wrong_latent
+from segue.runners.cpu.anatomy.parts.passes import wrong_passes
+from segue.runners.cpu.anatomy.parts.streams import first_without_keys
+from segue.runners.cpu.anatomy.projections import wrong_gates, wrong_projection
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, WITHOUT_KEYS, wrong_recurrence
 from segue.runners.cpu.anatomy.states.rwkv import wrong_rwkv
-from segue.runners.cpu.anatomy.streams import first_without_keys
 from segue.runners.cpu.anatomy.tensor_types import wrong_type
 
 _MOST = 2**32  # GGUF's counts have 32 bits

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.latent import latent_of
 from segue.runners.cpu.anatomy.layers import (
     BY_LAYER,
     ROTATED,
@@ -15,7 +14,6 @@ from segue.runners.cpu.anatomy.layers import (
     hidden_sizes,
     layers_of,
 )
-from segue.runners.cpu.anatomy.limits import LIMITS, wrong_limits
 from segue.runners.cpu.anatomy.measures import (
     EPSILONS,
     SIGMOID,
@@ -24,6 +22,10 @@ from segue.runners.cpu.anatomy.measures import (
     epsilon_key,
     norm_of,
 )
+from segue.runners.cpu.anatomy.parts.latent import latent_of
+from segue.runners.cpu.anatomy.parts.limits import LIMITS, wrong_limits
+from segue.runners.cpu.anatomy.parts.streams import SPARSITY, wrong_streams
+from segue.runners.cpu.anatomy.parts.xielu import wrong_shapes
 from segue.runners.cpu.anatomy.positions import (
     YARN_FAST,
     YARN_SLOW,
@@ -38,11 +40,9 @@ from segue.runners.cpu.anatomy.states.recurrence import (
     Recurrence,
     recurrence_of,
 )
-from segue.runners.cpu.anatomy.streams import SPARSITY, wrong_streams
 from segue.runners.cpu.anatomy.tensor_scales import scale_shapes
 from segue.runners.cpu.anatomy.tensor_types import MATRIX_TYPES
 from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
-from segue.runners.cpu.anatomy.xielu import wrong_shapes
 
 MEASURES = ("block_count", "embedding_length")
 COMMON = {

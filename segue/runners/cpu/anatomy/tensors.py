@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.models.gguf import Tensor
-from segue.runners.cpu.anatomy.latent import JOINED, latent_shapes
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import ROUTER, Anatomy
+from segue.runners.cpu.anatomy.parts.latent import JOINED, latent_shapes
+from segue.runners.cpu.anatomy.parts.streams import layer_shapes, whole_shapes
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence
 from segue.runners.cpu.anatomy.states.rwkv import (
     MIXED,
@@ -20,7 +21,6 @@ from segue.runners.cpu.anatomy.states.rwkv import (
     time_mix_shapes,
 )
 from segue.runners.cpu.anatomy.states.shapes import KDA_PARTS, RECURRENT, mamba_extras
-from segue.runners.cpu.anatomy.streams import layer_shapes, whole_shapes
 
 EXPERTS_NORM = "ffn_norm_exps"  # before experts that come first
 # Norms with a feed-forward beside experts: before the experts, after the feed-forward, after the experts.

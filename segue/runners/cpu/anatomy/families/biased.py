@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from segue.runners.cpu.anatomy.alibi import MOST
 from segue.runners.cpu.anatomy.families.keys import CLAMP, FEED_FORWARD, PLAIN
 from segue.runners.cpu.anatomy.family import Family
+from segue.runners.cpu.anatomy.parts.alibi import MOST
 
 BIASED: Mapping[str, Family] = {
     "bloom": Family(

@@ -12,7 +12,7 @@ from segue.runners.cpu.anatomy.families.keys import (
     WINDOWS,
 )
 from segue.runners.cpu.anatomy.family import Family, Window
-from segue.runners.cpu.anatomy.limits import LIMITS
+from segue.runners.cpu.anatomy.parts.limits import LIMITS
 from segue.runners.cpu.anatomy.states.recurrence import KDA_LEAST, KDA_SAFE, KDA_SIZE
 
 _GATING, _NORMED = "expert_gating_func", "expert_weights_norm"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from segue.runners.cpu.anatomy.family import Family
-from segue.runners.cpu.anatomy.layers import HIGH_CYCLES, LOOPS, LOW_CYCLES, STACK, UNNORMED
+from segue.runners.cpu.anatomy.parts.passes import HIGH_CYCLES, LOOPS, LOW_CYCLES, STACK, UNNORMED
 
 PASSED_AGAIN: Mapping[str, Family] = {
     "nanbeige": Family(

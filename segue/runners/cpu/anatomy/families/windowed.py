@@ -12,7 +12,7 @@ from segue.runners.cpu.anatomy.families.keys import (
 )
 from segue.runners.cpu.anatomy.family import Family, Window
 from segue.runners.cpu.anatomy.layers import ROTATED
-from segue.runners.cpu.anatomy.limits import LIMITS
+from segue.runners.cpu.anatomy.parts.limits import LIMITS
 
 WINDOWED: Mapping[str, Family] = {
     # Shared experts, whose gate and up would be one matrix, are refused.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from segue.runners.cpu.anatomy.latent import Latent
+from segue.runners.cpu.anatomy.parts.latent import Latent
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
 from segue.runners.cpu.step.program.places import Places

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from segue.runners.cpu.anatomy.streams import DEVIATIONS, SPARSE_LAYERS
+from segue.runners.cpu.anatomy.parts.streams import DEVIATIONS, SPARSE_LAYERS
 from segue.runners.cpu.anatomy.tensors import expert_name
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.apart.streams import STREAMS

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from segue.models.gguf import header
-from segue.runners.cpu.anatomy.limits import LIMITS, limits_of
+from segue.runners.cpu.anatomy.parts.limits import LIMITS, limits_of
 from segue.runners.cpu.anatomy.support import supports
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write

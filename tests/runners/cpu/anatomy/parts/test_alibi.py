@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from segue.models.gguf import header
-from segue.runners.cpu.anatomy.alibi import max_bias, slopes
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.parts.alibi import max_bias, slopes
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from tests.runners.cpu.conftest import load

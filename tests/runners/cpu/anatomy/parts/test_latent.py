@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from segue.engine.seam import Logits, Span
 from segue.errors import Incompatible
 from segue.models.gguf import header
-from segue.runners.cpu.anatomy.latent import together
 from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.anatomy.parts.latent import together
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.loader import obstacle

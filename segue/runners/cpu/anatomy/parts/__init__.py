@@ -1,0 +1,1 @@
+"""What only some architectures have: linear biases, latents, limits, several passes or residuals, xIELU."""
