@@ -43,7 +43,7 @@ def step_code(target: Target, kept: Kept) -> bytes:
     return kept(step_key(target), lambda: _made(target))
 
 
-def compile_all(types: Iterable[str], flavour: str, kept: Kept, has_apart: bool = False) -> None:
+def compile_all(types: Iterable[str], flavour: str, kept: Kept, has_apart: bool) -> None:
     """Compile what a model with tensors of these types needs: the step, and in parallel all else.
 
     `has_apart`: it has phases that are compiled apart.

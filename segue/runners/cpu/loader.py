@@ -134,15 +134,15 @@ class CpuLoader:
         header = gguf.header(self.path)
         types = sorted({tensor.type for tensor in header.tensors})
         family = FAMILIES.get(header.architecture)
-        apart = {"has_apart": True} if family is not None and family.has_streams else {}
+        has_apart = family is not None and family.has_streams
         kept = KeptCode(self.cache_dir, tell)
         # What is needed on this processor was noted, so that LLVM is not read only to find out.
-        note = _note(self.flavour, [*types, *apart])
+        note = _note(self.flavour, [*types, *["apart"] * has_apart])
         if kept.has_all(note):
             return
         from segue.runners.cpu.compile import compile_all
 
-        compile_all(types, self.flavour, kept, **apart)
+        compile_all(types, self.flavour, kept, has_apart)
         kept.note(note)
         if is_told.is_set():
             report(what, 1, 1)

@@ -90,7 +90,7 @@ def test_code_that_cannot_be_kept_goes_to_the_worker_with_its_loader(
         made.append("step")
         return b"machine code"
 
-    def compile_all(types: Iterable[str], flavour: str, kept: KeptCode) -> None:
+    def compile_all(types: Iterable[str], flavour: str, kept: KeptCode, has_apart: bool) -> None:
         kept("step", make)
 
     monkeypatch.setattr(compile, "compile_all", compile_all)
@@ -109,9 +109,7 @@ def test_phases_that_few_models_have_are_compiled_for_those_alone(
     """And before such a model is loaded, whatever was compiled for others of the same types."""
     asked: list[bool] = []
 
-    def compile_all(
-        types: Iterable[str], flavour: str, kept: KeptCode, has_apart: bool = False
-    ) -> None:
+    def compile_all(types: Iterable[str], flavour: str, kept: KeptCode, has_apart: bool) -> None:
         asked.append(has_apart)
 
     monkeypatch.setattr(compile, "compile_all", compile_all)
@@ -129,7 +127,9 @@ class Compiler:
         monkeypatch.setattr(compile, "compile_all", self._compile_all)
         monkeypatch.setattr(machine, "kind_of_processor", lambda: self.processor)
 
-    def _compile_all(self, types: Iterable[str], flavour: str, kept: KeptCode) -> None:
+    def _compile_all(
+        self, types: Iterable[str], flavour: str, kept: KeptCode, has_apart: bool
+    ) -> None:
         self.calls += 1
         for piece in ("step", *types):
             kept(f"{piece}-{self.processor[:3]}-{flavour}", lambda: b"machine code")
