@@ -57,6 +57,7 @@ MORE: list[dict[str, Any]] = [
     {"temperature": 0, "stop": ["q", "zz"]},
     {"temperature": 0, "guided_choice": ["yes", "no"]},
     {"temperature": 0, "json_schema": {"type": "integer"}},
+    {"temperature": 0, "json_schema": {"properties": {"a": {"type": "integer"}}}},
     {"temperature": 0.5, "top_k": 9, "presence_penalty": 1},
     {"suffix": " and the sky", "temperature": 0},
 ]
@@ -93,6 +94,15 @@ def test_what_a_dialect_cannot_say_is_named() -> None:
     body = PLAIN | {"guided_regex": "a+", "n": 2}
     assert translate(body, SOURCE, BY_NAME["ollama"]).lost == ("n", "guided_regex")
     assert "top_k" in translate(PLAIN, SOURCE, BY_NAME["llamafile"]).lost
+
+
+def test_a_schema_that_allows_other_properties_says_so_where_they_are_not_expected() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    body = PLAIN | {"json_schema": schema}
+    wide = {**schema, "additionalProperties": True}
+    assert translate(body, SOURCE, BY_NAME["ollama"]).body["format"] == wide
+    assert translate(body, SOURCE, BY_NAME["vllm"]).body["structured_outputs"] == {"json": wide}
+    assert translate(body, SOURCE, BY_NAME["mistralrs"]).body["grammar"]["value"] == schema
 
 
 @pytest.mark.parametrize("value", [-1, -0.5, 0])

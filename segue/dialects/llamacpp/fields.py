@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from segue.bounds import MAX_INT32, MAX_LOGPROBS, MAX_N, MAX_NUMBER, MIN_DIVISOR
 from segue.dialects.fields.adapter_fields import LORA
+from segue.dialects.fields.closed_schemas import ListedOnly
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY
 from segue.dialects.fields.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
 from segue.dialects.fields.model_defaults import OfModel
@@ -184,7 +185,10 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     *ENDINGS.rows,
     GBNF,
     LAZY,
-    *CONSTRAINTS.pick("json_schema", "response_format").rows,
+    *(
+        replace(row, kind=ListedOnly(row.kind))
+        for row in CONSTRAINTS.pick("json_schema", "response_format").rows
+    ),
     TIMINGS,
     LORA,
     Field("id_slot", Integer(-1, MAX_INT32, meaning={-1: UNSET}), "Any slot may serve."),

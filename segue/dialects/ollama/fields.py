@@ -1,12 +1,13 @@
 """Ollama's fields: those of `/api/generate`, with its options, and the few its `/v1/completions` reads."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import UNSET
 
 from segue.bounds import MAX_INT32, MAX_INT64, MAX_NUMBER, MAX_TEXT_CHARS, MIN_DIVISOR
+from segue.dialects.fields.closed_schemas import ListedOnly
 from segue.dialects.fields.constraint_fields import CONSTRAINTS
 from segue.dialects.fields.duration import Duration
 from segue.dialects.fields.kinds import (
@@ -231,7 +232,7 @@ GENERATE = Table(
             "true has no effect: the first tokens are not dropped while an answer is written.",
         ),
         Field("context", TokenIds(), "The context of an earlier answer.", "shape.context"),
-        *CONSTRAINTS.pick("format").rows,
+        *(replace(row, kind=ListedOnly(row.kind)) for row in CONSTRAINTS.pick("format").rows),
         Field("images", OnlyEmpty("no model here sees images"), "Not served."),
         Field(
             "think",

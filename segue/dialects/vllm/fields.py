@@ -8,6 +8,7 @@ from msgspec import UNSET, structs
 
 from segue.bounds import MAX_INT32, MAX_INT64, MAX_N, MIN_DIVISOR
 from segue.dialects.base import Call
+from segue.dialects.fields.closed_schemas import ListedOnly
 from segue.dialects.fields.kinds import (
     Boolean,
     Integer,
@@ -184,6 +185,7 @@ _ROWS = openai.FIELDS.pick(
 _KINDS: dict[str, Callable[[Kind], Kind]] = {
     "prompt": lambda _: LaxPrompts(),
     "truncate_prompt_tokens": Lax,
+    **dict.fromkeys(("structured_outputs", "response_format", "guided_json"), ListedOnly),
 }
 _NOT_NULL = {"add_special_tokens", "skip_special_tokens", "include_stop_str_in_output"}
 

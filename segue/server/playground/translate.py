@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from segue.dialects.base import Dialect, Operation, Stamp
+from segue.dialects.fields.closed_schemas import others_too
 from segue.dialects.fields.kinds import Mismatch
 from segue.dialects.fields.table import Field
 from segue.errors import RequestError
@@ -171,7 +172,7 @@ def _plain(constraint: Constraint) -> tuple[str, Any]:
     kind, value = constraint.kind, constraint.value
     if kind == "json_schema" and isinstance(value, str):
         try:
-            return kind, json.loads(value)
+            return kind, json.loads(others_too(value))
         except ValueError:
             return kind, value
     if kind == "grammar" and isinstance(value, str) and "::=" in value:
@@ -251,13 +252,14 @@ def _constraint_forms(constraint: Constraint) -> Iterator[Any]:
     plain = list(value) if isinstance(value, tuple) else value
     if kind == "json_schema" and isinstance(plain, str):
         try:
-            plain = json.loads(plain)
+            schemas = [json.loads(plain), json.loads(others_too(plain))]
         except ValueError:
             return
-        yield plain
-        yield {"type": "json_schema", "json_schema": {"name": "answer", "schema": plain}}
-        yield {"json": plain}
-        yield {"type": "json_schema", "value": plain}
+        for schema in schemas:
+            yield schema
+            yield {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+            yield {"json": schema}
+            yield {"type": "json_schema", "value": schema}
         return
     yield plain
     yield {"type": kind, "value": plain}

@@ -1,0 +1,148 @@
+"""Schemas whose objects have no properties but those that they list.
+
+A JSON schema allows properties that it does not mention. llama.cpp's converter, by which Ollama constrains answers too,
+and vLLM's xgrammar read one otherwise: an object that lists `properties` and says nothing of others has no others.
+Clients count on it: a schema made from a class seldom says `additionalProperties: false`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from segue.bounds import MAX_CONSTRAINT_CHARS
+from segue.dialects.fields.kinds import Kind
+from segue.types import Constraint
+
+_DECODER = msgspec.json.Decoder(float_hook=Decimal)  # digits stay as they are written
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+# What says nothing of a value, or nothing that another part of the schema could contradict once that is closed.
+_NOTES = frozenset({"type", "nullable", "title", "description", "default", "example", "examples"})
+_NOTES |= {"deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$defs", "definitions"}
+_PLAIN = frozenset({"properties", "required", "additionalProperties", "maxProperties", "items"})
+_PLAIN |= {"prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems", "format"}
+_PLAIN |= {"minLength", "maxLength", "pattern", "multipleOf", "minimum", "maximum"}
+_PLAIN |= {"exclusiveMinimum", "exclusiveMaximum"} | _NOTES
+
+_MISFITS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)  # no schema, or a reference that leads nowhere
+
+
+@dataclass(frozen=True)
+class ListedOnly:
+    """A kind whose schemas are read as llama.cpp, Ollama and vLLM read them."""
+
+    kind: Kind
+
+    def read(self, value: Any) -> Any:
+        found = self.kind.read(value)
+        if not isinstance(found, Constraint) or found.kind != "json_schema":
+            return found
+        return msgspec.structs.replace(found, value=listed_only(str(found.value)))
+
+    def schema(self) -> dict[str, Any]:
+        return self.kind.schema()
+
+
+def listed_only(text: str) -> str:
+    """The text of a schema, with `additionalProperties: false` in plain objects that say nothing of others.
+
+    What fits then fits the schema as it was. Where parts of a schema speak of the same value (`allOf`, `oneOf`, `if`,
+    `not`, …), they and what they refer to are left as they are: closed one by one, they might exclude each other.
+    """
+    return _with_others(text, False)
+
+
+def others_too(text: str) -> str:
+    """The same with `true`: the schema as it was, in words that all dialects read alike."""
+    return _with_others(text, True)
+
+
+def _with_others(text: str, are_allowed: bool) -> str:
+    if len(text) > MAX_CONSTRAINT_CHARS:
+        return text  # the compiler refuses it
+    try:
+        root = _DECODER.decode(text)
+        plain, entangled = _parts(root)
+    except (msgspec.DecodeError, ArithmeticError, RecursionError, *_MISFITS):
+        return text  # the compiler says what is wrong with it
+    silent = [each for key, each in plain.items() if key not in entangled and _is_listed(each)]
+    for each in silent:
+        each["additionalProperties"] = are_allowed
+    return _ENCODER.encode(root).decode() if silent else text
+
+
+def _is_listed(schema: dict[str, Any]) -> bool:
+    """Whether it says nothing of others, and lists all that an object needs."""
+    names, required = schema.get("properties"), schema.get("required", [])
+    if type(names) is not dict or type(required) is not list or "additionalProperties" in schema:
+        return False
+    return all(type(name) is str and name in names for name in required)
+
+
+def _parts(root: Any) -> tuple[dict[int, dict[str, Any]], set[int]]:
+    """By identity: the schemas that are reached part by part, and those that others speak of too."""
+    plain: dict[int, dict[str, Any]] = {}
+    entangled: set[int] = set()
+    waiting = [(root, False)]
+    while waiting:
+        schema, is_entangled = waiting.pop()
+        if type(schema) is not dict:
+            continue
+        if is_entangled or not _is_plain(schema, schema is root):
+            if id(schema) not in entangled:
+                entangled.add(id(schema))
+                waiting += [(each, True) for each in _everything(schema, root)]
+        elif id(schema) not in plain:
+            plain[id(schema)] = schema
+            waiting += [(each, False) for each in _parts_of(schema, root)]
+    return plain, entangled
+
+
+def _is_plain(schema: dict[str, Any], is_root: bool) -> bool:
+    """A union or a reference is plain where nothing beside it speaks of the same value."""
+    keys = {key for key in schema if not key.startswith("x-")} - (
+        {"$id", "id"} if is_root else set()
+    )
+    return keys <= _PLAIN or any(
+        key in keys and keys <= _NOTES | {key} for key in ("anyOf", "$ref")
+    )
+
+
+def _parts_of(schema: dict[str, Any], root: Any) -> Iterator[Any]:
+    """Definitions are reached by what refers to them."""
+    yield from schema.get("properties", {}).values()
+    for key in ("additionalProperties", "additionalItems"):
+        yield schema.get(key)
+    for key in ("items", "prefixItems", "anyOf"):
+        found = schema.get(key)
+        yield from found if type(found) is list else [found]
+    if "$ref" in schema:
+        yield _target(schema["$ref"], root)
+
+
+def _everything(schema: dict[str, Any], root: Any) -> Iterator[Any]:
+    for key, found in schema.items():
+        if key == "$ref":
+            yield _target(found, root)
+        else:
+            yield from found if type(found) is list else [found]
+
+
+def _target(reference: str, root: Any) -> Any:
+    """Raises LookupError for what is no JSON pointer into the schema."""
+    place, *names = reference.split("/")
+    if place != "#":
+        raise LookupError(reference)
+    found = root
+    for name in names:
+        key = name.replace("~1", "/").replace("~0", "~")
+        found = found[int(key) if type(found) is list else key]
+    return found
