@@ -7,8 +7,10 @@ in ModelUnavailable and never in a crash, an endless loop or a huge allocation.
 import mmap
 import os
 import stat
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from segue.errors import ModelUnavailable
@@ -17,6 +19,9 @@ from segue.models.gguf.headers import GgufHeader
 from segue.models.gguf.reader import MAGIC, Damaged, Reader
 
 _HEADER_LIMIT = 256 << 20  # the largest vocabularies need about 20 MiB
+_SETTLED_NS = (
+    2 * 10**9
+)  # since its last change: another within one tick of the file system's clock would not show
 _MOST_NAMED = 3  # missing files in an error
 
 
@@ -58,7 +63,24 @@ def check_magic(path: str | Path) -> None:
 
 
 def _of_file(path: Path) -> GgufHeader:
-    """Of this file alone."""
+    """Of this file alone. Loading a model asks several times, and a large vocabulary takes long to pass over."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return _read(path)  # which says why it cannot
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLED_NS:
+        return _read(path)
+    marks = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return _remembered(path, marks)
+
+
+@lru_cache(maxsize=8)
+def _remembered(path: Path, marks: tuple[int, ...]) -> GgufHeader:
+    """`marks`: by which a file that was changed is known."""
+    return _read(path)
+
+
+def _read(path: Path) -> GgufHeader:
     check_magic(path)
     try:
         with open(path, "rb") as file:

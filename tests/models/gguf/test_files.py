@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from segue.errors import ModelUnavailable
-from segue.models.gguf import check_magic, header
+from segue.models.gguf import check_magic, files, header
 
 
 def write_gguf(path: Path) -> Path:
@@ -206,3 +206,22 @@ def test_what_is_no_gguf_file(tmp_path: Path) -> None:
     ]:
         with pytest.raises(ModelUnavailable, match=reason):
             check_magic(path)
+
+
+def test_a_file_is_read_once_until_it_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load asked for the header seven times, and each passed over the whole vocabulary."""
+    path = write_gguf(tmp_path / "model.gguf")
+    assert header(path).metadata is not header(path).metadata, "it was changed just now"
+    monkeypatch.setattr(files, "_SETTLED_NS", -(10**18))
+    first = header(path)
+    assert header(path).metadata is first.metadata
+    with path.open("ab") as file:
+        file.write(bytes(32))
+    again = header(path)
+    assert again.metadata is not first.metadata
+    assert again.num_bytes == first.num_bytes + 32
+    path.unlink()
+    with pytest.raises(ModelUnavailable, match="No such file"):
+        header(path)
