@@ -1,29 +1,47 @@
-"""The command line. A command is imported only when it is used, so that completion in a shell is fast."""
+"""The command line. A command is imported only when it is used, so that help and completion in a shell are fast."""
 
 import importlib
 import io
 import os
 import signal
 import sys
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from segue import __version__, imports
 from segue.commands.stopping import LastAct, Stopped, take_sigterm
 from segue.errors import SegueError, shortage
 
-# Command → the module that defines it.
+
+class Entry(NamedTuple):
+    """A command in the list of all. `summary`: the first sentence of its own help."""
+
+    module: str
+    summary: str
+
+
 COMMANDS = {
-    "bench": "segue.bench.load.command",
-    "complete": "segue.commands.complete",
-    "completion": "segue.commands.completing",
-    "dialects": "segue.commands.dialects",
-    "doctor": "segue.commands.doctor",
-    "models": "segue.commands.models",
-    "score": "segue.commands.score",
-    "serve": "segue.serving",
-    "verify": "segue.commands.verify",
+    "bench": Entry(
+        "segue.bench.load.command", "Send load to the server at URL and print what came of it."
+    ),
+    "complete": Entry("segue.commands.complete", "Complete PROMPT."),
+    "completion": Entry(
+        "segue.commands.completing", 'Print a script for SHELL: eval "$(segue completion bash)".'
+    ),
+    "dialects": Entry(
+        "segue.commands.dialects", "Print which dialect has which fields, or the fields of NAME."
+    ),
+    "doctor": Entry(
+        "segue.commands.doctor", "Check this machine with the settings of `segue serve`."
+    ),
+    "models": Entry("segue.commands.models", "List, download, describe and remove models."),
+    "score": Entry("segue.commands.score", "Score each line of FILE, or of standard input."),
+    "serve": Entry("segue.serving", "Serve MODELS over HTTP; without any, the embedded one."),
+    "verify": Entry(
+        "segue.commands.verify", "Send the request of RECEIPT again, and compare every byte."
+    ),
 }
 
 
@@ -35,8 +53,22 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         with imports.many():
-            found: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+            found: click.Command = getattr(
+                importlib.import_module(COMMANDS[cmd_name].module), cmd_name
+            )
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [
+            CompletionItem(name, help=entry.summary)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from segue.cli import COMMANDS, _file_trouble, cli, main
+from segue.cli import COMMANDS, Entry, _file_trouble, cli, main
 
 
 @pytest.mark.parametrize(("chosen", "used"), [("", "utf-8"), ("utf-16", "utf-16")])
@@ -77,7 +77,46 @@ def test_garbage_is_collected_after_a_command_was_imported(monkeypatch: pytest.M
     context = click.Context(cli)
     assert cli.get_command(context, "completion") is not None
     assert gc.isenabled()
-    monkeypatch.setitem(COMMANDS, "completion", "segue.commands.missing")
+    monkeypatch.setitem(COMMANDS, "completion", Entry("segue.commands.missing", ""))
     with pytest.raises(ModuleNotFoundError):
         cli.get_command(context, "completion")
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    assert command.get_short_help_str(limit=200) == COMMANDS[name].summary
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unneeded"),
+    [
+        (["--help"], {"numpy", "asyncio", "rich", "msgspec"}),
+        (["--version"], {"numpy", "asyncio", "rich", "msgspec"}),
+        (["complete", "--help"], {"numpy", "asyncio", "rich", "jinja2"}),
+        (["models", "list"], {"numpy", "asyncio", "jinja2"}),
+        (["models", "pull", "--help"], {"numpy", "asyncio", "jinja2"}),
+        (["dialects"], {"numpy", "llguidance"}),
+    ],
+)
+def test_a_quick_command_imports_what_it_needs(
+    arguments: list[str], unneeded: set[str], tmp_path: Path
+) -> None:
+    """`segue --help` imported every command, and with them numpy."""
+    program = f"import atexit, sys; from segue.cli import main; sys.argv[1:] = {arguments}; "
+    program += (
+        f"atexit.register(lambda: print({unneeded} & sys.modules.keys(), file=sys.stderr)); main()"
+    )
+    environment = {**os.environ, "SEGUE_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 0
+    assert done.stderr == "set()\n"
+
+
+def test_a_shell_is_told_the_commands_without_their_imports() -> None:
+    context = click.Context(cli)
+    assert [item.value for item in cli.shell_complete(context, "com")] == ["complete", "completion"]
+    assert "--version" in [item.value for item in cli.shell_complete(context, "--")]

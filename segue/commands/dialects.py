@@ -11,7 +11,6 @@ from segue.dialects import DIALECTS
 from segue.dialects.base import Dialect
 from segue.dialects.reference.sampling import sampling_markdown
 from segue.dialects.reference.tables import by_table, entries, markdown, takers
-from segue.engine.sampling.sampler import STEPS
 
 NAMES = [dialect.name for dialect in DIALECTS]
 _LEAST_TABLE = 110  # columns: with fewer, little is left for what a field means
@@ -24,12 +23,16 @@ _LEAST_TABLE = 110  # columns: with fewer, little is left for what a field means
     "--sampling", is_flag=True, help="the samplers of each dialect, as in docs/sampling.md"
 )
 def dialects(name: str | None, as_markdown: bool, sampling: bool) -> None:
-    """Print which dialect has which fields; with NAME, the fields of that dialect: openai, llamacpp, llamafile,
-    mistralrs, vllm, llamastack or ollama."""
+    """Print which dialect has which fields, or the fields of NAME.
+
+    NAME is openai, llamacpp, llamafile, mistralrs, vllm, llamastack or ollama.
+    """
     if as_markdown:
         click.echo(markdown(DIALECTS), nl=False)
         return
     if sampling:
+        from segue.engine.sampling.sampler import STEPS  # numpy comes with it
+
         steps: dict[str, str] = {name: step.meaning for name, step in STEPS.items()}
         click.echo(sampling_markdown(DIALECTS, steps), nl=False)
         return

@@ -9,11 +9,6 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from segue import config
-from segue.assembly.runners import (
-    choose_runner,
-    runner_memory,
-    runner_obstacle,
-)
 from segue.commands.completing import model_names, names_and_files
 from segue.commands.options import only, with_cache, with_engine_settings
 from segue.errors import ModelUnavailable, SetupError
@@ -70,6 +65,8 @@ def pull(model: str, config_file: Path | None, **flags: Any) -> None:
 @with_engine_settings
 def show(model: str, config_file: Path | None, **flags: Any) -> None:
     """Describe MODEL, and say which runner would serve it here and why."""
+    from segue.assembly.runners import choose_runner, runner_memory, runner_obstacle
+
     settings = config.load({**flags, "models": only(model)}, file=config_file)
     path = _present(model, settings.cache_dir)
     about = model_facts(path)

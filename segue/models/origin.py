@@ -1,8 +1,7 @@
 """What a model's GGUF files say of it, as a small value that travels to every server process."""
 
+import struct
 from pathlib import Path
-
-import numpy as np
 
 from segue.models.gguf import GgufHeader, Value, header
 from segue.models.gguf.files import modified
@@ -31,8 +30,16 @@ def gguf_origin(path: str | Path, digest: str = "", read: GgufHeader | None = No
 def _short(value: float) -> float:
     """0.00001 instead of 9.999999747378752e-06, which is the same number in 32 bits."""
     shortest = (float(f"{value:.{digits}g}") for digits in range(6, 10))
-    with np.errstate(over="ignore"):  # one of 64 bits may be too large for 32
-        return next((each for each in shortest if np.float32(each) == value), value)
+    return next((each for each in shortest if _in_32_bits(each) == value), value)
+
+
+def _in_32_bits(value: float) -> float | None:
+    """None if it is too large for 32."""
+    try:
+        (found,) = struct.unpack("<f", struct.pack("<f", value))
+    except OverflowError:
+        return None
+    return float(found)
 
 
 def _is_told(key: str, value: Value) -> bool:

@@ -8,7 +8,6 @@ from click.testing import CliRunner, Result
 from rich.filesize import decimal
 
 from segue.cli import cli
-from segue.commands import models as of_models
 from segue.errors import ModelUnavailable
 from segue.models import sources
 from segue.models.embedded import SMOLLM2
@@ -86,7 +85,7 @@ def test_values_of_a_file_cannot_steer_the_terminal(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = "rotations of the type \x1b[2J are not known"
-    monkeypatch.setattr(of_models, "runner_obstacle", lambda *_: told)
+    monkeypatch.setattr("segue.assembly.runners.runner_obstacle", lambda *_: told)
     shown = models("show", "default").output
     assert "\x1b" not in shown
     assert "rotations of the type \\x1b[2J are" in shown

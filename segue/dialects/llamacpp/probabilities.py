@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-from segue import exact_math
 from segue.dialects.rendering.chat_logprobs import entry
 from segue.types import CompletionRequest, TokenScore
 
@@ -20,5 +19,9 @@ def _as_probs(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_prob(entry: dict[str, Any]) -> dict[str, Any]:
+    from segue.exact_math import (
+        exp,
+    )  # numpy comes with it, for which `segue dialects` must not wait
+
     logprob = entry.pop("logprob")
-    return {**entry, "prob": None if logprob is None else exact_math.exp(logprob)}
+    return {**entry, "prob": None if logprob is None else exp(logprob)}

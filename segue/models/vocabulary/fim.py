@@ -4,9 +4,12 @@ trained on.
 
 import struct
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from segue.engine.seam import FimTokens
 from segue.models.gguf import Value
+
+if TYPE_CHECKING:  # numpy comes with it, for which a list of models must not wait
+    from segue.engine.seam import FimTokens
 
 # role → spellings. Of several that a vocabulary has the first counts; llama.cpp takes any of them.
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
@@ -53,8 +56,10 @@ _MELLUM = "mellum"
 
 def find_fim(
     known: Mapping[str, int | None], controls: Mapping[bytes, int], name: str
-) -> FimTokens | None:
+) -> "FimTokens | None":
     """`known`: what llama.cpp finds, by role. `controls`: control tokens by their bytes. `name`: the model's."""
+    from segue.engine.seam import FimTokens
+
     found = dict(known)
     for role, spellings in _MORE_SPELLINGS.items():
         if found[role] is None:
@@ -87,7 +92,7 @@ def _entry(text: bytes) -> bytes:
     return struct.pack("<Q", len(text)) + text
 
 
-def with_separators(ends: Iterable[int], fim: FimTokens | None) -> frozenset[int]:
+def with_separators(ends: Iterable[int], fim: "FimTokens | None") -> frozenset[int]:
     """llama.cpp ends at the FIM separators it knows; those that only Segue knows must end a text too."""
     separators = () if fim is None else (fim.pad, fim.repo, fim.file_sep)
     return frozenset((*ends, *(token for token in separators if token is not None)))
