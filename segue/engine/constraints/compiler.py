@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import NamedTuple
 
 import llguidance
@@ -159,9 +160,12 @@ def reason(error: str) -> str:
 class Compiler:
     """Compiles for one model. Safe to use from several threads."""
 
-    def __init__(self, vocab: Vocab, width: int) -> None:
-        # Now, not with the first constraint: it takes a quarter of a second in which no other thread can run.
-        self._vocabulary = Vocabulary(vocab, width)
+    def __init__(self, vocab: Vocab, width: int, is_brief: bool = False) -> None:
+        """`is_brief`: there may be no constraint at all, and nobody else waits while there is a first."""
+        self._vocabulary = cache(partial(Vocabulary, vocab, width))
+        if not is_brief:
+            # Now, not with the first constraint: it takes a quarter of a second in which no other thread can run.
+            self._vocabulary()
         self._cache: OrderedDict[Constraint, tuple[Grammar, int]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -180,8 +184,9 @@ class Compiler:
         if grammar is not None:
             return grammar
         try:
-            written = grammar_text(constraint, self._vocabulary)
-            grammar = Grammar(written, self._vocabulary)
+            vocabulary = self._vocabulary()
+            written = grammar_text(constraint, vocabulary)
+            grammar = Grammar(written, vocabulary)
         except GrammarError as error:
             said = f"{constraint.param}{constraint.within}: {error}{read_as(constraint)}"
             raise InvalidField(said, constraint.param) from None

@@ -28,14 +28,19 @@ class NewWorker:
     """The process and this side of its socket. Whoever has it tells it once, or closes it."""
 
     def __init__(
-        self, listener: socket.socket | None = None, modules: tuple[str, ...] = ()
+        self,
+        listener: socket.socket | None = None,
+        modules: tuple[str, ...] = (),
+        *,
+        is_brief: bool = False,
     ) -> None:
-        """`listener`: where other server processes connect. `modules`: to be imported besides a worker's own."""
+        """`listener`: where other server processes connect. `modules`: to be imported besides a worker's own.
+        `is_brief`: it runs for one command, so what only some requests need is made when one does."""
         self.sock, self._theirs = socket.socketpair()
         self._told, self._tell = multiprocessing.Pipe(duplex=False)
         self.process = multiprocessing.get_context("spawn").Process(
             target=_run,
-            args=(self._theirs, listener, self._told, modules),
+            args=(self._theirs, listener, self._told, modules, is_brief),
             name="segue-worker",
             daemon=True,
         )
@@ -73,6 +78,7 @@ def _run(
     listener: socket.socket | None,
     told: "Connection[None, Task]",
     modules: tuple[str, ...],
+    is_brief: bool,
 ) -> None:
     """The new process's first function. Its parent never imports what only a worker needs: kernels, constraints."""
     ignore_signals()
@@ -87,4 +93,4 @@ def _run(
     except (EOFError, OSError):
         return  # it is not needed
     told.close()
-    main(sock, listener, *task)
+    main(sock, listener, *task, is_brief=is_brief)

@@ -64,8 +64,11 @@ def main(
     chunk_rows: int,
     log_level: int,
     num_restarts: int,
+    *,
+    is_brief: bool,
 ) -> None:
-    """The entry point of the process. `listener`: where server processes besides the parent connect."""
+    """The entry point of the process. `listener`: where server processes besides the parent connect. `is_brief`: it
+    runs for one command."""
     set_up(log_level)
     sys.setswitchinterval(_SWITCH_S)
     arrived: Arrivals = SimpleQueue()
@@ -76,7 +79,7 @@ def main(
     threading.Thread(target=connections.serve_parent, args=(sock,), daemon=True).start()
     try:
         loaded = loader()
-        worker = Worker(loaded, connections, chunk_rows, arrived, pulses)
+        worker = Worker(loaded, connections, chunk_rows, arrived, pulses, is_brief=is_brief)
         ready = messages.Ready(loaded.info, num_restarts)
         threads = worker.threads
         if listener is not None:
@@ -121,6 +124,8 @@ class Worker:
         chunk_rows: int,
         arrived: Arrivals,
         pulses: Pulses,
+        *,
+        is_brief: bool = False,
     ) -> None:
         self._loaded = loaded
         self._pulses = pulses
@@ -132,7 +137,8 @@ class Worker:
         self._stats_report = StatsReport(time.monotonic)
         self._arrived = arrived
         self._inbox: SimpleQueue[Job | messages.Cancel] = SimpleQueue()
-        self._compiler = Compiler(loaded.vocab, loaded.runner.capabilities.vocab_size)
+        width = loaded.runner.capabilities.vocab_size
+        self._compiler = Compiler(loaded.vocab, width, is_brief)
         self._to_compile: SimpleQueue[messages.Submit] = SimpleQueue()
         self._to_prepare = PreparationQueue()
         self._lists = cache(loaded.lists)

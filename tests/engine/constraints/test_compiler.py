@@ -8,6 +8,8 @@ import pytest
 
 from segue.engine.constraints import compiler as room
 from segue.engine.constraints.compiler import Compiler
+from segue.engine.constraints.vocabulary import Vocabulary
+from segue.engine.seam import Vocab
 from segue.errors import InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
@@ -23,6 +25,27 @@ def test_the_cache_is_bounded_and_keyed_by_all_that_matters() -> None:
     for i in range(room.MAX_CACHED):
         compiler.compile(regex(f"other{i}"))
     assert compiler.known(first) is None
+
+
+def test_a_brief_compiler_reads_the_vocabulary_with_the_first_constraint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`segue complete` waited a fifth of a second for what few answers need."""
+    made: list[int] = []
+
+    class Counted(Vocabulary):
+        def __init__(self, vocab: Vocab, width: int) -> None:
+            super().__init__(vocab, width)
+            made.append(width)
+
+    monkeypatch.setattr(room, "Vocabulary", Counted)
+    Compiler(FakeVocab(), VOCAB_SIZE)
+    assert made == [VOCAB_SIZE]
+    brief = Compiler(FakeVocab(), VOCAB_SIZE, is_brief=True)
+    assert made == [VOCAB_SIZE]
+    brief.compile(regex("[ab]"))
+    brief.compile(regex("[cd]"))
+    assert made == [VOCAB_SIZE] * 2
 
 
 @pytest.mark.parametrize(
