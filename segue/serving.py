@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from segue import config, imports
-from segue.assembly.ahead import worker_ahead
+from segue.assembly.ahead import worker_ahead, worker_sockets
 from segue.commands.foreign_flags import Understanding
 from segue.commands.options import with_settings
 
@@ -28,7 +28,7 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     if print_config:
         click.echo(settings.as_toml(), nl=False)
         return
-    with worker_ahead(settings) as worker:
+    with worker_sockets(settings) as sockets, worker_ahead(settings, sockets) as worker:
         with imports.many():
             from segue.assembly import server
-        server.run(settings, worker)
+        server.run(settings, sockets, worker)

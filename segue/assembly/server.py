@@ -43,8 +43,8 @@ from segue.server.transport import listen
 _SHORTEST_HANG_S = 30.0  # a server process is not ended for being busy for less
 
 
-def run(settings: config.Settings, worker: NewWorker | None) -> None:
-    """Until it is stopped. `worker`: for the first model."""
+def run(settings: config.Settings, sockets: WorkerSockets | None, worker: NewWorker | None) -> None:
+    """Until it is stopped. `sockets`: None if one process serves. `worker`: for the first model."""
     if settings.dialect not in {dialect.name for dialect in DIALECTS}:
         known = ", ".join(dialect.name for dialect in DIALECTS)
         raise SetupError(f"there is no dialect {settings.dialect!r}; there are: {known}")
@@ -57,13 +57,12 @@ def run(settings: config.Settings, worker: NewWorker | None) -> None:
     warn_if_open(settings)
     warn_of_idle(settings)
     with _progress(settings) as report:
-        if settings.server_processes == 1:
+        if sockets is None:
             _serve_alone(settings, report, worker)
         else:
-            with WorkerSockets() as sockets:
-                listener = listen.bind(settings.host, settings.port)
-                fleet = build_fleet(settings, report, sockets)
-                listen.run(_serve_several(fleet, listener, sockets, settings, report))
+            listener = listen.bind(settings.host, settings.port)
+            fleet = build_fleet(settings, report, sockets, worker)
+            listen.run(_serve_several(fleet, listener, sockets, settings, report))
 
 
 def _progress(settings: config.Settings) -> AbstractContextManager[Report]:

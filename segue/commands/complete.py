@@ -1,28 +1,25 @@
 """`segue complete`: completes one prompt and streams the text to standard output."""
 
-import asyncio
 import io
 import json
 import re
 import sys
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from segue import config
+from segue import config, imports
+from segue.assembly.ahead import worker_ahead
 from segue.commands import receipts
-from segue.commands.asking import Chunk, from_model, from_server, parsed
-from segue.commands.folding import Folding
+from segue.commands.folding import Chunk
 from segue.commands.foreign_flags import UnderstandingComplete
 from segue.commands.options import only, refuse_beside_url, with_engine
 from segue.errors import SegueError, SetupError
 
 _PROBABILITY = click.FloatRange(0, 1)
-# Terminal colours (of 256), from likely to unlikely tokens; the first is none.
-_SHADES = (None, 230, 229, 223, 222, 216, 215, 209, 203)
 
 
 @click.command(cls=UnderstandingComplete)
@@ -91,14 +88,13 @@ def complete(
         **({"logprobs": 0} if logprobs else {}),
         **receipts.REPORTS,
     }
-    with _fields_named_as_flags():
-        parsed(body)  # errors in the request are reported before a model is loaded
-        if url:
-            source = from_server(body, url)
-        else:
-            loaded = config.load({**settings, "models": only(models)}, file=config_file)
-            source = from_model(body, loaded)
-        answer = asyncio.run(_write(source, is_quiet=as_json, is_tinted=logprobs))
+    loaded = None if url else config.load({**settings, "models": only(models)}, file=config_file)
+    with _fields_named_as_flags(), worker_ahead(loaded, is_brief=True) as worker:
+        with imports.many():
+            from segue.commands.running import asking, writing
+        asking.parsed(body)  # errors in the request are reported before a model is loaded
+        source = asking.chunks(body, url, loaded, worker)
+        answer = writing.write(source, is_quiet=as_json, is_tinted=logprobs)
     if as_json:
         click.echo(json.dumps(answer.as_json(), ensure_ascii=False))
     if stats:
@@ -165,37 +161,3 @@ def _content(name: str, value: str) -> str:
         raise click.BadParameter(
             f"{value[1:]} is not UTF-8: {error}", param_hint=_flag(name)
         ) from None
-
-
-async def _write(
-    source: AsyncGenerator[Chunk, None], *, is_quiet: bool, is_tinted: bool
-) -> Folding:
-    """The first choice as it is generated, the others after it."""
-    answer = Folding()
-    async with aclosing(source) as chunks:
-        async for chunk in chunks:
-            answer.push(chunk)
-            for choice in chunk.get("choices", ()):
-                if choice["index"] == 0 and not is_quiet:
-                    click.echo(_tinted(choice) if is_tinted else choice["text"], nl=False)
-    if not is_quiet:
-        click.echo()
-        for text in answer.texts[1:]:
-            click.echo(f"---\n{text}")
-    return answer
-
-
-def _tinted(choice: Chunk) -> str:
-    """The tokens in colours. If they do not join to the text, as with half characters: the plain text."""
-    scored = choice.get("logprobs") or {}
-    names = scored.get("tokens") or []
-    if not names or "".join(names) != choice["text"]:
-        return str(choice["text"])
-    pairs = zip(names, scored["token_logprobs"], strict=True)
-    return "".join(_shaded(name, logprob) for name, logprob in pairs)
-
-
-def _shaded(name: str, logprob: float | None) -> str:
-    bits = 0.0 if logprob is None else -logprob / 0.6931
-    colour = _SHADES[max(0, min(len(_SHADES) - 1, round(bits - 0.2)))]
-    return name if colour is None else click.style(name, bg=colour, fg="black")

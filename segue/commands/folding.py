@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+Chunk = dict[str, Any]  # of an answer of the root dialect
+
 
 @dataclass
 class Said:
@@ -31,7 +33,7 @@ class Folding:
         self._first: float | None = None
         self._last = self._begun
 
-    def push(self, chunk: dict[str, Any]) -> None:
+    def push(self, chunk: Chunk) -> None:
         if "seed" in chunk:
             self.seed = chunk["seed"]
             if chunk.get("begins"):  # until now, the model was loaded

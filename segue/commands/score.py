@@ -1,41 +1,16 @@
 """`segue score`: log-probabilities and perplexity of given texts, one result per line of input."""
 
-import asyncio
-import json
 import sys
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
 
-from segue import config
+from segue import config, imports
+from segue.assembly.ahead import worker_ahead
 from segue.commands.options import only, with_engine
-from segue.commands.running import running
-from segue.commands.scored import (
-    Layout,
-    Refused,
-    Scored,
-    Subject,
-    Sum,
-    counted,
-    perplexity,
-    read_subjects,
-)
-from segue.config import Settings
-from segue.engine.seam import Engine, error_of
-from segue.errors import RequestError
+from segue.commands.scored import Layout, read_subjects
 from segue.logs import printable
-from segue.types import CompletionRequest, Failed, Prompted
-
-IN_FLIGHT = 128  # enough to fill every step, few enough to bound memory
-_HEADS = ("line", "tokens", "log p", "per token", "perplexity")
-_LABEL_CHARS, _LEAST_LABEL = 48, 8
-_WIDEST = 1000  # of what is no terminal
 
 
 @click.command()
@@ -69,96 +44,11 @@ def score(
     """
     subjects = read_subjects(file, layout)
     settings = config.load({**flags, "models": only(models)}, file=config_file)
-    total = asyncio.run(_report(subjects, as_json, settings))
+    with worker_ahead(settings, is_brief=True) as worker:
+        with imports.many():
+            from segue.commands.running import scoring
+        total = scoring.report(subjects, as_json, settings, worker)
     for refused in total.refused:
         click.echo(f"segue: line {refused.line}: {printable(refused.reason)}", err=True)
     if total.refused:
         sys.exit(1)
-
-
-async def _report(subjects: list[Subject], as_json: bool, settings: Settings) -> Sum:
-    total, console, out = Sum(), Console(stderr=True), Console()
-    rows: list[tuple[str, ...]] = []
-    columns = (TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # Where results are lines of the terminal themselves, they would stand on the bar's line.
-    has_no_bar = not console.is_terminal or (as_json and out.is_terminal)
-    async with running(settings, console) as engine:
-        with Progress(*columns, console=console, transient=True, disable=has_no_bar) as progress:
-            bar = progress.add_task("", total=len(subjects))
-            async for subject, result in results(engine, subjects):
-                total.add(result)
-                if as_json:
-                    click.echo(json.dumps(result.as_json(), ensure_ascii=False))
-                elif isinstance(result, Scored):
-                    label = " ".join(subject.label.split())[:_LABEL_CHARS]
-                    logprobs = result.logprobs
-                    figures = _figures(len(result.tokens), len(logprobs), sum(logprobs))
-                    rows.append((str(subject.line), *figures, label))
-                progress.advance(bar)
-    if not as_json:
-        rows.append(("all", *_figures(total.num_tokens, total.num_scored, total.logprob), ""))
-        width = out.width if out.is_terminal else _WIDEST
-        table, needed = _table(rows, width)
-        Console(width=max(width, needed)).print(table, markup=False)
-    return total
-
-
-def _table(rows: Sequence[tuple[str, ...]], width: int) -> tuple[Table, int]:
-    """The rows as a table, and the columns of a terminal that it needs. No figure is ever cut: of a text there is as
-    much as fits beside them, but for its first word or so, and a terminal breaks lines that are longer."""
-    figures = [
-        max(map(len, column)) + 2
-        for column in zip(_HEADS, *(row[:-1] for row in rows), strict=True)
-    ]
-    room = max(_LEAST_LABEL, width - sum(figures) - 2)
-    heads = (Column(head, no_wrap=True) for head in _HEADS)
-    text = Column("text", no_wrap=True, overflow="ellipsis", max_width=room)
-    table = Table(*heads, text, box=None)
-    for row in rows:
-        table.add_row(*row)
-    return table, sum(figures) + room + 2
-
-
-def _figures(num_tokens: int, num_scored: int, logprob: float) -> Iterable[str]:
-    ratio = perplexity(logprob, num_scored)
-    mean = "–" if ratio is None else f"{logprob / num_scored:.4f}"
-    return str(num_tokens), f"{logprob:.3f}", mean, "–" if ratio is None else f"{ratio:.3f}"
-
-
-async def results(
-    engine: Engine, subjects: Iterable[Subject]
-) -> AsyncIterator[tuple[Subject, Scored | Refused]]:
-    """The results in the order of the subjects; many are scored at once."""
-    started: deque[tuple[Subject, asyncio.Task[Scored | Refused]]] = deque()
-    try:
-        for subject in subjects:
-            started.append((subject, asyncio.create_task(_score(engine, subject))))
-            if len(started) >= IN_FLIGHT:
-                first, task = started.popleft()
-                yield first, await task
-        while started:
-            first, task = started.popleft()
-            yield first, await task
-    finally:
-        for _, task in started:
-            task.cancel()
-
-
-async def _score(engine: Engine, subject: Subject) -> Scored | Refused:
-    request = CompletionRequest(
-        request_id=f"line-{subject.line}",
-        model="",
-        prompts=(subject.prompt,),
-        max_tokens=0,
-        prompt_logprobs=0,
-    )
-    scored = Scored(subject.line, ())
-    try:
-        async for event in engine.submit(request):
-            if isinstance(event, Failed):
-                raise error_of(event)
-            if isinstance(event, Prompted):
-                scored = counted(subject, tuple(event.scores or ()))
-    except RequestError as error:
-        return Refused(subject.line, error.message)
-    return scored

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from segue import exact_math
 from segue.bounds import MAX_INT32
 from segue.errors import InvalidField
 from segue.types import Prompt, TokenScore
@@ -91,8 +90,10 @@ class Sum:
 def perplexity(logprob: float, num_tokens: int) -> float | None:
     if not num_tokens:
         return None
+    from segue.exact_math import exp  # numpy comes with it, for which a start ahead must not wait
+
     mean = -logprob / num_tokens
-    return exact_math.exp(mean) if mean < 700 else math.inf
+    return exp(mean) if mean < 700 else math.inf
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -1,18 +1,15 @@
 """`segue verify`: checks that a request gives the same bytes here as on the machine of its receipt."""
 
-import asyncio
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import click
 
-from segue import config
+from segue import config, imports
+from segue.assembly.ahead import worker_ahead
 from segue.commands import receipts
-from segue.commands.asking import Chunk, from_model, from_server
-from segue.commands.folding import Folding
+from segue.commands.folding import Chunk
 from segue.commands.options import only, refuse_beside_url, with_engine
 
 
@@ -31,11 +28,12 @@ def verify(
     body: Chunk = {**kept["request"], **receipts.REPORTS}
     if url:
         refuse_beside_url(flags, config_file)
-        source = from_server({**body, **({"model": models} if models else {})}, url)
-    else:
-        settings = config.load({**flags, "models": only(models)}, file=config_file)
-        source = from_model(body, settings)
-    answer = asyncio.run(_folded(source))
+        body |= {"model": models} if models else {}
+    settings = None if url else config.load({**flags, "models": only(models)}, file=config_file)
+    with worker_ahead(settings, is_brief=True) as worker:
+        with imports.many():
+            from segue.commands.running import asking, writing
+        answer = writing.write(asking.chunks(body, url, settings, worker), is_quiet=True)
     was, now = kept.get("system_fingerprint"), answer.fingerprint
     difference = receipts.first_difference(kept, answer)
     if difference is None:
@@ -48,11 +46,3 @@ def verify(
     click.echo(f"  it was  {difference.was!r}\n  it is   {difference.now!r}")
     click.echo(receipts.why(was, now))
     sys.exit(1)
-
-
-async def _folded(source: AsyncGenerator[Chunk, None]) -> Folding:
-    answer = Folding()
-    async with aclosing(source) as chunks:
-        async for chunk in chunks:
-            answer.push(chunk)
-    return answer

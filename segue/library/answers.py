@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-from segue import exact_math
 from segue.types import Cause, Reason, TokenScore, Usage
 
 
@@ -66,4 +65,6 @@ class Score:
     @property
     def perplexity(self) -> float:
         """The perplexity; NaN if no token was scored."""
-        return exact_math.exp(-self.logprob / self.num_scored) if self.num_scored else math.nan
+        from segue.exact_math import exp  # numpy comes with it
+
+        return exp(-self.logprob / self.num_scored) if self.num_scored else math.nan

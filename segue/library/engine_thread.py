@@ -13,6 +13,7 @@ import msgspec
 from segue.assembly.fleet import build_fleet
 from segue.config import Settings
 from segue.engine.process.fleet import Fleet
+from segue.engine.process.new_worker import NewWorker
 from segue.engine.seam import Engine, error_of
 from segue.errors import EngineFault
 from segue.models.progress import silent
@@ -25,7 +26,8 @@ _CLOSE_S = 30.0
 class EngineThread:
     """Load the model, and return when it is ready. Raises the error of a failed load."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, ahead: NewWorker | None = None) -> None:
+        """`ahead`: the model's worker, if it was started already."""
         self._loop = asyncio.new_event_loop()
         self._fleet: Fleet | None = None
         self._process = os.getpid()
@@ -35,9 +37,11 @@ class EngineThread:
         self._thread = threading.Thread(target=self._run, name="segue-engine", daemon=True)
         self._thread.start()
         try:
-            self.engine: Engine = self.result(self._open(settings))
+            self.engine: Engine = self.result(self._open(settings, ahead))
         except BaseException:
             self.close()
+            if ahead is not None:
+                ahead.close()
             raise
 
     def _run(self) -> None:
@@ -50,8 +54,8 @@ class EngineThread:
             self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         self._loop.close()
 
-    async def _open(self, settings: Settings) -> Engine:
-        self._fleet = build_fleet(settings, silent)
+    async def _open(self, settings: Settings, ahead: NewWorker | None) -> Engine:
+        self._fleet = build_fleet(settings, silent, ahead=ahead)
         return await self._fleet.open(self._fleet.members[0])
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:

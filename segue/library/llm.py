@@ -11,37 +11,26 @@ gives there, to the byte.
 
 import asyncio
 import atexit
-import itertools
 import os
 import queue
-import secrets
 import weakref
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import AsyncIterator, Iterator, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
-
-import msgspec
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 from segue import config
-from segue.bounds import DRAWN_SEEDS, MAX_INT32
-from segue.dialects.base import Stamp
-from segue.dialects.openai import OPENAI
-from segue.dialects.rendering.tally import Tally
+from segue.assembly.ahead import start_ahead
+from segue.bounds import MAX_INT32
 from segue.errors import InvalidField
-from segue.library.answers import Choice, Completion, Piece, Score
-from segue.library.engine_thread import EngineThread
-from segue.library.options import Options
+from segue.library.answers import Completion, Piece, Score
+from segue.library.options import Options, Text
 from segue.library.plain import plain
 from segue.library.settings import checked
-from segue.types import CompletionRequest, Delta, Done, ModelInfo, Prompted
 
-Text = str | Sequence[int]
-"""A prompt: text, or token ids that are taken as they are."""
+if TYPE_CHECKING:
+    from segue.library.asked import Feed
+    from segue.types import ModelInfo
 
-T = TypeVar("T")
-
-_OPERATION = OPENAI.operations[0]
 # Methods of other libraries, and what would be right here.
 _METHODS_ELSEWHERE = {
     "generate": "use complete, or complete_batch for several prompts",
@@ -49,7 +38,6 @@ _METHODS_ELSEWHERE = {
     **dict.fromkeys(("chat", "create_chat_completion"), "there is no chat here: completions only"),
     **dict.fromkeys(("embed", "create_embedding"), "there are no embeddings here"),
 }
-_numbers = itertools.count()
 
 
 class LLM:
@@ -62,7 +50,13 @@ class LLM:
         Raises SetupError where it cannot be loaded, and for other settings.
         """
         flags = {"models": (os.fsdecode(model),), **checked(settings)}
-        self._thread = EngineThread(config.load(flags))
+        loaded = config.load(flags)
+        worker = start_ahead(loaded)
+        from segue.library.asked import (
+            Asked,  # long to import, which the worker's process does beside it
+        )
+
+        self._thread = Asked(loaded, worker)
         self.close = weakref.finalize(self, self._thread.close)
         # Registered now, so that it runs before multiprocessing kills the worker, which would look like a crash.
         atexit.register(self.close)
@@ -81,29 +75,29 @@ class LLM:
         self.close()
 
     @property
-    def info(self) -> ModelInfo:
+    def info(self) -> "ModelInfo":
         return self._thread.engine.info
 
     # --- without an event loop -------------------------------------------------------------------
 
     def complete(self, prompt: Text, **options: Unpack[Options]) -> Completion:
         """The answer to one prompt. Raises InvalidField if an option is wrong."""
-        return self._thread.result(self._one(_request(prompt, options)))
+        return self._thread.result(self._thread.completion(prompt, options))
 
     def complete_batch(
         self, prompts: Sequence[Text], **options: Unpack[Options]
     ) -> list[Completion]:
         """One answer per prompt, computed together. Each is the same as for the prompt alone."""
-        return self._thread.result(self._all(_requests(prompts, options)))
+        return self._thread.result(self._thread.completions(prompts, options))
 
     def stream(self, prompt: Text, **options: Unpack[Options]) -> Iterator[Piece]:
         """The answer while it is generated. Raises InvalidField at once if an option is wrong. The request begins with
         the first piece that is asked for; closing the iterator cancels it."""
-        return self._pieces(_request(prompt, options))
+        return self._pieces(self._thread.stream(prompt, options))
 
-    def _pieces(self, request: CompletionRequest) -> Iterator[Piece]:
+    def _pieces(self, feed: "Feed") -> Iterator[Piece]:
         pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
-        work = self._thread.run(self._feed(request, pieces))
+        work = self._thread.run(feed(pieces))
         work.add_done_callback(lambda _: pieces.put(None))
         try:
             while (piece := pieces.get()) is not None:
@@ -114,15 +108,14 @@ class LLM:
 
     def infill(self, prefix: str, suffix: str, **options: Unpack[Options]) -> Completion:
         """The text between prefix and suffix, by the model's FIM tokens or by ranking."""
-        return self._thread.result(self._one(_gap(prefix, suffix, options)))
+        return self._thread.result(self._thread.infill(prefix, suffix, options))
 
     def score(self, text: Text, num_top: int = 0) -> Score:
         """The log-probability of each token of the text, and of so many alternatives."""
-        return self._thread.result(self._score(_scoring(text, num_top)))
+        return self._thread.result(self._thread.score(text, num_top))
 
     def score_batch(self, texts: Sequence[Text], num_top: int = 0) -> list[Score]:
-        requests = [_scoring(text, num_top) for text in _several("texts", texts)]
-        return self._thread.result(_together(map(self._score, requests)))
+        return self._thread.result(self._thread.scores(texts, num_top))
 
     def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
         if not isinstance(text, str):
@@ -142,24 +135,24 @@ class LLM:
 
     async def acomplete(self, prompt: Text, **options: Unpack[Options]) -> Completion:
         """As `complete`; cancelling the task cancels the request."""
-        work = self._thread.run(self._one(_request(prompt, options)))
+        work = self._thread.run(self._thread.completion(prompt, options))
         return await asyncio.wrap_future(work)
 
     async def acomplete_batch(
         self, prompts: Sequence[Text], **options: Unpack[Options]
     ) -> list[Completion]:
-        work = self._thread.run(self._all(_requests(prompts, options)))
+        work = self._thread.run(self._thread.completions(prompts, options))
         return await asyncio.wrap_future(work)
 
     def astream(self, prompt: Text, **options: Unpack[Options]) -> AsyncIterator[Piece]:
         """As `stream`, for `async for`."""
-        return self._apieces(_request(prompt, options))
+        return self._apieces(self._thread.stream(prompt, options))
 
-    async def _apieces(self, request: CompletionRequest) -> AsyncIterator[Piece]:
+    async def _apieces(self, feed: "Feed") -> AsyncIterator[Piece]:
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
         relay = _Relay(loop, pieces)
-        work = self._thread.run(self._feed(request, relay))
+        work = self._thread.run(feed(relay))
         work.add_done_callback(lambda _: relay.put(None))
         try:
             while (piece := await pieces.get()) is not None:
@@ -169,67 +162,12 @@ class LLM:
             work.cancel()
 
     async def ainfill(self, prefix: str, suffix: str, **options: Unpack[Options]) -> Completion:
-        work = self._thread.run(self._one(_gap(prefix, suffix, options)))
+        work = self._thread.run(self._thread.infill(prefix, suffix, options))
         return await asyncio.wrap_future(work)
 
     async def ascore(self, text: Text, num_top: int = 0) -> Score:
-        work = self._thread.run(self._score(_scoring(text, num_top)))
+        work = self._thread.run(self._thread.score(text, num_top))
         return await asyncio.wrap_future(work)
-
-    # --- in the engine's thread ------------------------------------------------------------------
-
-    async def _one(self, request: CompletionRequest) -> Completion:
-        tally, seed = Tally(request), 0
-        async for event in self._thread.events(request):
-            tally.push(event)
-            if isinstance(event, Done):
-                seed = event.seed
-        return Completion(
-            choices=tuple(
-                Choice(
-                    (tally.prompts[0].text or "") * request.echo + choice.text,
-                    tuple(choice.tokens),
-                    choice.finished.reason,
-                    choice.finished.cause,
-                    tuple(choice.scores),
-                )
-                for choice in tally.choices
-            ),
-            usage=tally.usage,
-            seed=seed,
-        )
-
-    async def _all(self, requests: list[CompletionRequest]) -> list[Completion]:
-        return await _together(map(self._one, requests))
-
-    async def _feed(
-        self, request: CompletionRequest, pieces: "queue.SimpleQueue[Piece | None] | _Relay"
-    ) -> None:
-        async for event in self._thread.events(request):
-            if isinstance(event, Delta):
-                piece = Piece(event.choice, event.text, event.tokens, event.scores or ())
-                pieces.put(piece)
-            elif isinstance(event, Prompted) and event.text:
-                for choice in range(request.n):  # with echo, every one begins with the prompt
-                    pieces.put(Piece(choice, event.text, ()))
-
-    async def _score(self, request: CompletionRequest) -> Score:
-        score = Score(())
-        async for event in self._thread.events(request):
-            if isinstance(event, Prompted):
-                score = Score(tuple(event.scores or ()))
-        return score
-
-
-async def _together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Every result. If one fails, the others are cancelled: nobody would get what they compute."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        raise
 
 
 class _Relay:
@@ -242,61 +180,3 @@ class _Relay:
     def put(self, piece: Piece | None) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
-
-
-# --- requests, read by the table of the root dialect ---------------------------------------------
-
-
-# Fields that the table knows, and that mean nothing here.
-_ELSEWHERE = {
-    "model": "an LLM has one model",
-    "stream": "the method stream gives an answer while it is generated",
-}
-
-
-def _request(prompt: Text, options: Options, **more: Any) -> CompletionRequest:
-    for name in options.keys() & _ELSEWHERE:
-        raise TypeError(f"there is no option {name}: {_ELSEWHERE[name]}")
-    given: dict[str, Any] = {"prompt": prompt, **options, **more}
-    body = {name: plain(name, value) for name, value in given.items()}
-    number = f"llm-{next(_numbers)}"
-    seed = secrets.randbelow(DRAWN_SEEDS)
-    stamp = Stamp(request_id=number, public_id=number, created=0, seed=seed, fingerprint="")
-    call = _OPERATION.parse(body, stamp)
-    if call.ignored:
-        known, name = Options.__annotations__, call.ignored[0]
-        near = [] if name in known else get_close_matches(name, known, 1)
-        hint = f"; did you mean {near[0]}?" if near else ", or it has no effect beside the others"
-        raise TypeError(f"there is no option {', '.join(call.ignored)}{hint}")
-    if len(call.request.prompts) > 1:
-        raise InvalidField("prompt must be one prompt: complete_batch takes several", "prompt")
-    return msgspec.structs.replace(call.request, model="")
-
-
-def _requests(prompts: Sequence[Text], options: Options) -> list[CompletionRequest]:
-    return [_request(prompt, options) for prompt in _several("prompts", prompts)]
-
-
-def _several(name: str, texts: Sequence[Text]) -> Sequence[Text]:
-    if isinstance(texts, str):  # it is a sequence too: of its characters
-        raise InvalidField(f"{name} must be a list of texts, not one text", name)
-    return texts
-
-
-def _scoring(text: Text, num_top: int) -> CompletionRequest:
-    top = plain("num_top", num_top)
-    if type(top) is not int:
-        raise InvalidField(f"num_top must be a whole number, not {top!r:.80}", "num_top")
-    if top < 0 or top > MAX_INT32:
-        raise InvalidField(f"num_top must be 0 or more, not {top}", "num_top")
-    return CompletionRequest(
-        request_id=f"llm-{next(_numbers)}",
-        model="",
-        prompts=_request(text, {}).prompts,
-        max_tokens=0,
-        prompt_logprobs=top,
-    )
-
-
-def _gap(prefix: str, suffix: str, options: Options) -> CompletionRequest:
-    return _request(prefix, options, suffix=suffix)

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
+Text = str | Sequence[int]
+"""A prompt: text, or token ids that are taken as they are."""
+
 
 class Options(TypedDict, total=False):
     """The meaning and the default of each: `segue dialects openai`, docs/dialects.md."""

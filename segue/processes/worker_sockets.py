@@ -47,17 +47,26 @@ class WorkerSockets:
         self._locks = (_locked(Path(folder)), _held(folder))
         _remove_left(Path(folder).parent)
         self.addresses: dict[str, str] = {}  # by model
-        self._socks: list[socket.socket] = []
+        # Of the first model. It is there before the model has a name, for a worker that is started ahead.
+        self.first = self._listening(0)
+        self._socks = [self.first]
 
     def listen(self, model: str) -> socket.socket:
         """A listening socket for the workers of that model, one after another."""
-        path = str(Path(self.folder) / f"{len(self._socks)}")
+        number = len(self.addresses)
+        if number:
+            self._socks.append(self._listening(number))
+        self.addresses[model] = self._path(number)
+        return self._socks[number]
+
+    def _listening(self, number: int) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX)
-        sock.bind(path)
+        sock.bind(self._path(number))
         sock.listen()
-        self._socks.append(sock)
-        self.addresses[model] = path
         return sock
+
+    def _path(self, number: int) -> str:
+        return str(Path(self.folder) / f"{number}")
 
     def __enter__(self) -> Self:
         return self

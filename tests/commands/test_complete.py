@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from segue.cli import cli
-from segue.commands.asking import from_server
 from segue.commands.folding import Folding
+from segue.commands.running.asking import from_server
 from segue.errors import (
     InvalidField,
     PromptTooLong,

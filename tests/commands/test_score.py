@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from segue.cli import cli
-from segue.commands.score import _table
+from segue.commands.running.scoring import _table
 from segue.errors import InvalidField
 
 

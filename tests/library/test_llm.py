@@ -17,8 +17,7 @@ from segue.commands.options import _RUNNING
 from segue.config import TABLE
 from segue.dialects.openai import OPENAI
 from segue.errors import EngineFault, InvalidField, SetupError
-from segue.library.llm import Text
-from segue.library.options import Options
+from segue.library.options import Options, Text
 from segue.library.settings import FOREIGN, SETTINGS, checked
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live

@@ -1,6 +1,5 @@
 """Starting a process apart from the program that starts it, waiting for it off the event loop, and how it ended."""
 
-import asyncio
 import contextlib
 import signal
 import sys
@@ -64,6 +63,8 @@ async def beside(work: Callable[[], T]) -> T:
     Not asyncio.to_thread: its threads are waited for at exit, and a download can take an hour; and at interpreter exit
     they are gone, while an engine may still have to be closed.
     """
+    import asyncio  # here: a process that is started ahead must not wait for it, and a worker has none
+
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 

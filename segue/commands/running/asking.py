@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, suppress
 from http.client import HTTPException
 from threading import Event, Thread
-from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -18,16 +17,17 @@ import msgspec
 from rich.console import Console
 
 from segue import __version__
-from segue.commands.running import running
+from segue.commands.folding import Chunk
+from segue.commands.running.engine import running
 from segue.config import Settings
 from segue.dialects.base import Call, Stamp
 from segue.dialects.openai import OPENAI
 from segue.dialects.rendering.text_completion import TextCompletion
+from segue.engine.process.new_worker import NewWorker
 from segue.engine.seam import Engine, error_of
 from segue.errors import RequestError, SetupError, Unavailable
 from segue.types import Failed
 
-Chunk = dict[str, Any]
 OPERATION = OPENAI.operations[0]
 TIMEOUT_S = 600.0
 _NAMED_KEY = "(SEGUE_API_KEY has a colon: where it is NAME:KEY, as a server takes it, a client sends KEY alone.)"
@@ -59,9 +59,20 @@ async def ask_engine(engine: Engine, body: Chunk) -> AsyncIterator[Chunk]:
                 yield msgspec.json.decode(msgspec.json.encode(chunk))
 
 
-async def from_model(body: Chunk, settings: Settings) -> AsyncGenerator[Chunk, None]:
+def chunks(
+    body: Chunk, url: str | None, settings: Settings | None, ahead: NewWorker | None
+) -> AsyncGenerator[Chunk, None]:
+    """Of the model of these settings; without any, of the server at this address."""
+    if settings is None:
+        return from_server(body, url or "")
+    return from_model(body, settings, ahead)
+
+
+async def from_model(
+    body: Chunk, settings: Settings, ahead: NewWorker | None
+) -> AsyncGenerator[Chunk, None]:
     """The chunks of the model of these settings, which runs for as long as they come."""
-    async with running(settings, Console(stderr=True)) as engine:
+    async with running(settings, Console(stderr=True), ahead) as engine:
         async for chunk in ask_engine(engine, body):
             yield chunk
 

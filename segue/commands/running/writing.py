@@ -1,0 +1,53 @@
+"""The text of an answer, written to standard output while it comes."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import click
+
+from segue.commands.folding import Chunk, Folding
+
+# Terminal colours (of 256), from likely to unlikely tokens; the first is none.
+_SHADES = (None, 230, 229, 223, 222, 216, 215, 209, 203)
+
+
+def write(
+    source: AsyncGenerator[Chunk, None], *, is_quiet: bool = False, is_tinted: bool = False
+) -> Folding:
+    """The whole answer. `is_quiet`: nothing is written."""
+    return asyncio.run(_write(source, is_quiet=is_quiet, is_tinted=is_tinted))
+
+
+async def _write(
+    source: AsyncGenerator[Chunk, None], *, is_quiet: bool, is_tinted: bool
+) -> Folding:
+    """The first choice as it is generated, the others after it."""
+    answer = Folding()
+    async with aclosing(source) as chunks:
+        async for chunk in chunks:
+            answer.push(chunk)
+            for choice in chunk.get("choices", ()):
+                if choice["index"] == 0 and not is_quiet:
+                    click.echo(_tinted(choice) if is_tinted else choice["text"], nl=False)
+    if not is_quiet:
+        click.echo()
+        for text in answer.texts[1:]:
+            click.echo(f"---\n{text}")
+    return answer
+
+
+def _tinted(choice: Chunk) -> str:
+    """The tokens in colours. If they do not join to the text, as with half characters: the plain text."""
+    scored = choice.get("logprobs") or {}
+    names = scored.get("tokens") or []
+    if not names or "".join(names) != choice["text"]:
+        return str(choice["text"])
+    pairs = zip(names, scored["token_logprobs"], strict=True)
+    return "".join(_shaded(name, logprob) for name, logprob in pairs)
+
+
+def _shaded(name: str, logprob: float | None) -> str:
+    bits = 0.0 if logprob is None else -logprob / 0.6931
+    colour = _SHADES[max(0, min(len(_SHADES) - 1, round(bits - 0.2)))]
+    return name if colour is None else click.style(name, bg=colour, fg="black")
