@@ -94,6 +94,9 @@ def test_request_fields(body: dict[str, Any], field: str, value: Any) -> None:
         ({"options": {"typical_p": 0.5}}, "typical_p", 0.5),
         ({"dry_penalty_last_n": 9}, "dry_window", 9),
         ({"dry_sequence_breakers": ["a"]}, "dry_sequence_breakers", ("a",)),
+        ({"dry_sequence_breakers": '["\\n", "*"]'}, "dry_sequence_breakers", ("\n", "*")),
+        ({"dry_sequence_breakers": '"a", ":"'}, "dry_sequence_breakers", ("a", ":")),
+        ({"dry_sequence_breakers": ""}, "dry_sequence_breakers", ()),
         ({"ignore_eos": True}, "ignore_eos", True),
         ({"seed": 7}, "seed", 7),
         ({"seed": -1}, "seed", 99),
@@ -138,6 +141,9 @@ def test_sampling_fields(body: dict[str, Any], field: str, value: Any) -> None:
         ({"samplers": ["banana"]}, "samplers"),
         ({"samplers": "q"}, "samplers"),
         ({"samplers": "k" * 33}, "samplers"),
+        ({"dry_sequence_breakers": "a, b"}, "dry_sequence_breakers"),
+        ({"dry_sequence_breakers": "[[1]]"}, "dry_sequence_breakers"),
+        ({"dry_sequence_breakers": "[" * 8000}, "dry_sequence_breakers"),
         ({"logit_bias": {"5": True}}, "logit_bias"),
         ({"logit_bias": {"5": 101}}, "logit_bias"),
         ({"logit_bias": [[5]]}, "logit_bias"),
@@ -163,6 +169,30 @@ def test_ineffective_fields_are_named() -> None:
         "stream_options.include_usage",
         "stream_options.x",
     }
+
+
+# What SillyTavern sends to a server of the type Generic: the settings of every server that it knows.
+SILLY_TAVERN: dict[str, Any] = {
+    "max_new_tokens": 8, "max_tokens": 8, "n_predict": 8, "num_predict": 8, "temperature": 1, "top_p": 1,
+    "typical_p": 1, "typical": 1, "min_p": 0.1, "top_k": 0, "top_a": 0, "tfs": 1, "tfs_z": 1, "skew": 0,
+    "repetition_penalty": 1.1, "repeat_penalty": 1.1, "rep_pen": 1.1, "rep_pen_range": 0, "repeat_last_n": 0,
+    "repetition_penalty_range": 0, "frequency_penalty": 0, "presence_penalty": 0, "min_tokens": 0,
+    "add_bos_token": True, "ban_eos_token": False, "ignore_eos": False, "skip_special_tokens": True,
+    "smoothing_factor": 0, "smoothing_curve": 1, "dry_multiplier": 0.8, "dry_base": 1.75, "dry_allowed_length": 2,
+    "dry_sequence_breakers": '["\\n", ":", "\\"", "*"]', "dry_penalty_last_n": 0, "max_tokens_second": 0,
+    "stop": ["\nYou:"], "stopping_strings": ["\nYou:"], "truncation_length": 2048, "include_reasoning": True,
+    "mirostat_mode": 0, "mirostat": 0, "mirostat_tau": 5, "mirostat_eta": 0.1, "custom_token_bans": "",
+    "banned_strings": [], "xtc_threshold": 0.1, "xtc_probability": 0, "nsigma": 0, "guidance_scale": 1,
+    "negative_prompt": "", "grammar_string": "", "api_type": "generic", "api_server": "http://127.0.0.1:8080",
+    "stream": True,
+}  # fmt: skip
+
+
+def test_the_whole_settings_of_a_client_are_taken() -> None:
+    call = parse(**SILLY_TAVERN)
+    assert (call.request.max_tokens, call.request.sampling.repetition_penalty) == (8, 1.1)
+    assert call.request.sampling.dry_sequence_breakers == ("\n", ":", '"', "*")
+    assert {"smoothing_factor", "num_predict", "api_type"} <= set(call.ignored)
 
 
 def test_usage_so_far_without_usage_has_no_effect() -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from segue.bounds import MAX_BIASES, MAX_INT32, MAX_NUMBER, MAX_SAMPLING_STEPS
 from segue.dialects.fields.kinds import (
     Boolean,
@@ -21,6 +23,7 @@ from segue.dialects.fields.table import Draft, Field, Table
 from segue.types import STEP_NAMES, Sampling, Step, step_named
 
 _SHOWN_CHARS = 32  # of a key, in an error
+_BREAKERS_CHARS = 8192
 
 # The letter by which llama.cpp knows a step.
 STEP_LETTERS: dict[str, Step] = {
@@ -120,6 +123,25 @@ class Biases:
         token = {"type": ["integer", "string"]}
         pair = {"type": "array", "prefixItems": [token, bias], "minItems": 2, "maxItems": 2}
         return {"anyOf": [by_name, {"type": "array", "items": pair, "maxItems": MAX_BIASES}]}
+
+
+@dataclass(frozen=True)
+class Breakers:
+    """A list of strings, or its JSON as text, with or without brackets: some clients send it to any server."""
+
+    texts: Texts
+
+    def read(self, value: Any) -> tuple[str, ...]:
+        if type(value) is not str or len(value) > _BREAKERS_CHARS:
+            return self.texts.read(value)
+        text = value if value.lstrip().startswith("[") else f"[{value}]"
+        try:
+            return self.texts.read(msgspec.json.decode(text))
+        except (msgspec.DecodeError, RecursionError):
+            raise Mismatch("a list of strings, or its JSON", value) from None
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.texts.schema(), Text(_BREAKERS_CHARS).schema()]}
 
 
 def split_biases(draft: Draft) -> None:

@@ -1,5 +1,7 @@
 """The fields of the root dialect: OpenAI's defaults, the fields of all six under all their names."""
 
+from dataclasses import replace
+
 from msgspec import UNSET
 
 from segue.bounds import (
@@ -23,16 +25,20 @@ from segue.dialects.fields.kinds import (
     NumTop,
     Stops,
     Text,
+    Texts,
     When,
 )
 from segue.dialects.fields.prompt_kinds import Prompts, Suffix
-from segue.dialects.fields.sampler_fields import SAMPLERS, TOKEN_LIMITS, Biases
+from segue.dialects.fields.sampler_fields import SAMPLERS, TOKEN_LIMITS, Biases, Breakers
 from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.token_fields import REPETITION, TOKEN_ROWS, mark_special, truncate
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
 from segue.errors import UnknownModel
 from segue.types import Truncation
+
+# What clients of other servers send as text.
+_KINDS = {"dry_sequence_breakers": Breakers(Texts(64, 64))}
 
 FIELDS = Table(
     (
@@ -184,7 +190,7 @@ FIELDS = Table(
             "keep_s",
         ),
         *TOKEN_ROWS,
-        *SAMPLERS.rows,
+        *(replace(row, kind=_KINDS.get(row.name, row.kind)) for row in SAMPLERS.rows),
         *CONSTRAINTS.rows,
         *TOOL_ROWS,
     )
