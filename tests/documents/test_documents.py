@@ -1,4 +1,4 @@
-"""The commands in README and quick start are run, in order, each document in a folder of its own.
+"""The commands in documents for users are run, in order, each document in a folder of its own.
 
 A server with the fake runner stands in for the one they speak of, and small programs for those that would install or
 serve: these check that what they are told exists, or leave it to the test.
@@ -22,7 +22,8 @@ from segue.runners.fake import FakeLoader
 from tests.support.live import Live
 
 ROOT = Path(__file__).parent.parent.parent
-DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/library.md", "docs/constraints.md")
+NAMES = ("quickstart", "library", "constraints", "scoring", "adapters", "scaling", "vllm")
+DOCUMENTS = ("README.md", *(f"docs/{name}.md" for name in NAMES))
 BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 
 # Serving is written down, and its settings are read in this process; the rest is the real thing.
@@ -33,8 +34,12 @@ SHIMS = {
         '#!/bin/sh\ngrep -q "^$1:" {root}/Makefile || exit 1\neval "set -- $1 ${2#ARGS=}"\n' + NOTE
     ),
     "git": '#!/bin/sh\n[ "$1" = clone ] && mkdir -p segue\n',
-    "pip": '#!/bin/sh\n[ "$1 $2" = "install ." ]\n',
+    "pip": '#!/bin/sh\n[ "$1" = install ]\n',
+    "lm_eval": "#!/bin/sh\n",  # make lm-eval runs it
+    "ray": "#!/bin/sh\n",
 }
+# What the commands speak of; the fake runner reads no weights.
+FILES = {"texts.txt": "The sea\n", "pairs.jsonl": '{"text": "The sea"}\n', "model.gguf": ""}
 
 
 def blocks(name: str) -> list[tuple[str, str]]:
@@ -83,6 +88,8 @@ def test_every_block_runs(
 ) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
+    for file, text in FILES.items():
+        (folder / file).write_text(text)
     for language, text in blocks(name):
         code = text.replace("http://127.0.0.1:8080", served.url).replace("<this repository>", "x")
         command = ["bash", "-euo", "pipefail", "-c"] if language == "sh" else [sys.executable, "-c"]
