@@ -71,7 +71,8 @@ class Workspace:
         streamed = width if anatomy.family.has_streams else 0
         self._inputs(on.HEADS_FLOATS, max_rows, max(*taken, streamed))
         used = anatomy.experts_used
-        hidden = max(layer.hidden for layer in layers)
+        fed = [layer.hidden for i, layer in enumerate(layers) if anatomy.is_fed_plainly(i)]
+        hidden = max(fed, default=0)
         experts_hidden = max(anatomy.shared_hidden, used * anatomy.expert_hidden)
         columns = anatomy.layer_columns
         latents = [(layer.heads, layer.latent) for layer in layers if layer.latent is not None]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from segue.models.gguf import header
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS
 from segue.runners.cpu.workspace import Workspace, item_rows
 from tests.support.models.tiny_models import MODELS
@@ -24,6 +25,20 @@ def test_heads_that_no_layer_has_take_none(tmp_path: Path, name: str) -> None:
     sizes = {
         sum(array.nbytes for array in Workspace(anatomy, max_rows=8, threads=2)._arrays)
         for anatomy in (found, replace(found, by_layer=wide))
+    }
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("name", ["qwen3moe", "gpt-oss", "mamba"])
+def test_a_feed_forward_that_no_layer_has_takes_none(tmp_path: Path, name: str) -> None:
+    """Files tell its width where experts, or nothing, stand in its place: 512 GiB were asked for."""
+    found = header(write(tmp_path / "x.gguf", MODELS[name]))
+    told = {f"{name}.feed_forward_length": 2**31}
+    wide = replace(found, metadata={**found.metadata, **told})
+    assert supports(wide) is None
+    sizes = {
+        sum(array.nbytes for array in Workspace(anatomy_of(each), 8, threads=2)._arrays)
+        for each in (found, wide)
     }
     assert len(sizes) == 1
 

@@ -36,7 +36,10 @@ _TAIL = """
   read. Positions of the last two turn in one way, and a file that says another base or scaling runs on llama.cpp. Of
   cogvlm llama.cpp (build 11549) gives logits of the wrong rows where not all of a prompt's are wanted.
 - A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
-  not applied: llama.cpp does the same.
+  not applied: llama.cpp does the same. Positions of layers with a window are scaled as those of others, or not at all
+  (gemma3, gemma3n, gemma4, olmo2, mellum, laguna, step35, mimo2, muse-glimmer, plamo3); YaRN's magnitude in them is
+  llama.cpp's, also for a factor below 1. A file that names a factor and no scaling (`rope.scaling.type` is `none`) runs
+  on llama.cpp if it has windows: there their layers are scaled all the same.
 - ALiBi: scores fall with every token of distance, by a slope of each head; slopes are powers of two of exact
   exponents, distances are whole numbers. The greatest exponent is 8, or what the file says (jais, mpt; without it
   there are no biases). Baichuan's models are told apart by their number of layers, as in llama.cpp: others than the
@@ -71,9 +74,10 @@ _TAIL = """
   (`deepstack_mapping`) are refused to llama.cpp. No real file was at hand of it, nor of `spark2_5`, `maple`,
   `smallthinker` and `muse-glimmer`. SmallThinker's windows have 4096 tokens whatever a file says, as in llama.cpp.
 - Of later mixtures (`hy_v3`, `cohere2moe`, `laguna`, `step35`, `mimo2`) no real file was at hand. A file of
-  `cohere2moe` with a base of RoPE for layers with a window is refused to llama.cpp, which passes over that. What a
-  bounded silu takes (`maple`), or a limited one gives (`step35`), and what it multiplies, has a limit in the layers
-  for which the file names one. In memory MiMo's values take as much room as its keys, which are wider.
+  `cohere2moe` (or `olmo2`, `exaone-moe`) with a base of RoPE for layers with a window is refused to llama.cpp, which
+  passes over that. What a bounded silu takes (`maple`), or a limited one gives (`step35`), and what it multiplies, has
+  a limit in the layers for which the file names one. In memory MiMo's values take as much room as its keys, which are
+  wider.
 - Layers that are passed several times (`nanbeige`, `hrm_text`) have their weights in memory once, keys and values once
   for each pass. In HRM-Text's prompts no token sees later ones (`prefix_lm` has no effect), as in llama.cpp. No real
   file was at hand of these two, nor of `talkie`.
@@ -103,9 +107,10 @@ _TAIL = """
   first file promises. What is computed is what one file would give, to the bit.
 - A file whose settings make no sense (more layers than tensors, more experts used than there are, groups of experts
   of different sizes, heads of states that groups do not share evenly, keys shared by layers of different measures,
-  numbers that are none) is refused, and no other runner tries it. The CPU runner refuses weights that are infinite or
-  not numbers too. Finite weights that make keys or activations overflow are computed, to the same nonsense on AVX-512,
-  AVX2 and without either; where logits are no numbers, the request fails.
+  numbers that are none) is refused, and no other runner tries it. The refusal names settings and their values. What
+  each may be is a table (`anatomy/checks/kinds.py`); 0 is as good as unsaid where it is so in llama.cpp. The CPU
+  runner refuses weights that are infinite or not numbers too. Finite weights that make keys or activations overflow are
+  computed, to the same nonsense on AVX-512, AVX2 and without either; where logits are no numbers, the request fails.
 {types}
 {larger}
 - Scales of whole tensors, which converted files of NVFP4 have (`blk.0.ffn_up.scale`, or one for each expert), are

@@ -200,3 +200,5 @@ class Family:
     # Keys of the file, besides the common ones, that are read or have no effect. Any other key is refused.
     settings: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()  # those without which llama.cpp takes values of its own
+    # Of these 0 is another thing than nothing said: llama.cpp computes with it. More in checks/kinds.py.
+    nonzero: tuple[str, ...] = ()

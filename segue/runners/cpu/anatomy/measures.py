@@ -105,6 +105,13 @@ class Anatomy:
         is_fed = self.family.layers_are == "whole" or self.by_layer[layer].hidden > 0
         return self.experts > 0 and is_among and is_fed
 
+    def is_fed_plainly(self, layer: int) -> bool:
+        """Whether it has a feed-forward of its own, and not only experts: what a file says of its width counts."""
+        if self.family.layers_are == "a mixer":
+            return False
+        is_beside = self.is_fed_beside or self.family.layers_are == "experts first"
+        return is_beside or self.family.shared_expert == "dense" or not self.has_experts(layer)
+
     def fed_scale(self, layer: int) -> float:
         """The factor of what a layer's feed-forward gives."""
         is_halved = self.family.halves_experts and self.shared_hidden > 0

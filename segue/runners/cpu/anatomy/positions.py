@@ -11,7 +11,13 @@ from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.layers import head_size, pairs_of
 from segue.runners.cpu.anatomy.measures import anatomy_of
-from segue.runners.cpu.anatomy.scaling import PLAIN_BASE, real, scaling, yarn_magnitude
+from segue.runners.cpu.anatomy.scaling import (
+    PLAIN_BASE,
+    real,
+    scaling,
+    unscaled_magnitude,
+    yarn_magnitude,
+)
 from segue.runners.cpu.exact_math import logarithm, power
 
 # YaRN: a pair with more rotations than YARN_FAST over the original context is unchanged, below YARN_SLOW it is scaled.
@@ -39,9 +45,11 @@ def rotations(
     speeds = np.array([power(base, -i / pairs) for i in range(pairs)], np.float64)
     speeds *= _turning(header, pairs)
     magnitude = real(header, "rope.scaling.attn_factor", 1.0) or 1.0
-    if is_windowed and window is not None and window.is_plain:
-        return Rotations(speeds, magnitude if window.is_magnified else 1.0)
     kind, factor = scaling(header)
+    if is_windowed and window is not None and window.is_plain:
+        if kind == "yarn" and factor < 1.0:
+            magnitude *= unscaled_magnitude(factor)
+        return Rotations(speeds, magnitude if window.is_magnified else 1.0)
     if kind in ("linear", "longrope"):
         speeds /= factor
     factors = vectors.get(_factors(header, vectors))

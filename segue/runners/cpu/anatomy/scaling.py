@@ -16,9 +16,9 @@ def real(header: GgufHeader, key: str, default: float = 0.0) -> float:
 
 
 def scaling(header: GgufHeader) -> tuple[str, float]:
-    """The kind of RoPE scaling ("linear" if the file names none) and its factor."""
+    """The kind of RoPE scaling ("linear" if the file names none) and its factor; 0 under the newer key is none too."""
     kind = header.metadata.get(f"{header.architecture}.rope.scaling.type", "linear")
-    factor = real(header, "rope.scaling.factor") or real(header, "rope.scale_linear")
+    factor = real(header, "rope.scaling.factor", real(header, "rope.scale_linear"))
     return str(kind), factor or 1.0
 
 
@@ -34,6 +34,13 @@ def yarn_magnitude(header: GgufHeader, is_latent: bool) -> float:
         # llama.cpp takes both parts to be equal in models of this name, unless they are 1.
         whole = part if part not in (0.0, 1.0) and header.architecture == "deepseek2" else 1.0
     return (1.0 + whole * more) / (1.0 + part * more)
+
+
+def unscaled_magnitude(factor: float) -> float:
+    """The same of layers that YaRN does not scale, for a factor below 1: llama.cpp divides there too by what it
+    multiplies scaled ones with.
+    """
+    return 1.0 / (1.0 + 0.1 * logarithm(factor))
 
 
 def latent_scale(header: GgufHeader, size: int, is_scaled: bool) -> float:

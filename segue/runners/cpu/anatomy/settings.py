@@ -1,12 +1,13 @@
 """Which settings of a file make sense. What makes none is computed by no runner: llama.cpp would end the process.
 
-Numbers: which are counts, which are real, and in what range. Then what settings say of each other.
+Each by itself (checks/kinds.py), then what they say of each other.
 """
 
-import math
-
 from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy.checks.kinds import KINDS, SCALING_TYPE, wrong_kind
+from segue.runners.cpu.anatomy.checks.refusals import Check, first_wrong
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.family import Family
 from segue.runners.cpu.anatomy.layers import (
     counts,
     head_size,
@@ -18,156 +19,42 @@ from segue.runners.cpu.anatomy.layers import (
     windows_of,
 )
 from segue.runners.cpu.anatomy.parts.latent import latent_of, wrong_latent
-from segue.runners.cpu.anatomy.parts.passes import wrong_passes
+from segue.runners.cpu.anatomy.parts.passes import (
+    HIGH_CYCLES,
+    LOOPS,
+    LOW_CYCLES,
+    STACK,
+    wrong_passes,
+)
 from segue.runners.cpu.anatomy.parts.streams import first_without_keys
 from segue.runners.cpu.anatomy.projections import wrong_gates, wrong_projection
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale
-from segue.runners.cpu.anatomy.states.recurrence import RWKV, WITHOUT_KEYS, wrong_recurrence
+from segue.runners.cpu.anatomy.states.recurrence import (
+    INTERVAL,
+    RWKV,
+    STATES,
+    WITHOUT_KEYS,
+    wrong_recurrence,
+)
 from segue.runners.cpu.anatomy.states.rwkv import wrong_rwkv
 from segue.runners.cpu.anatomy.tensor_types import wrong_type
 
-_MOST = 2**32  # GGUF's counts have 32 bits
-# Distances between tokens have a sign in llama.cpp, for which a wider window would be one of no tokens.
-_WINDOW, _MOST_WINDOW = "attention.sliding_window", 2**31
-_LEAST_REAL, _MOST_REAL = 1e-30, 1e30  # 32 bits hold products and quotients of a few of these
-
-COUNTS = (
-    "attention.decay_lora_rank",
-    "attention.gate_lora_rank",
-    "attention.head_count",
-    "attention.head_count_kv",
-    "attention.iclr_lora_rank",
-    "attention.key_length",
-    "attention.key_length_mla",
-    "attention.key_length_swa",
-    "attention.kv_lora_rank",
-    "attention.q_lora_rank",
-    "attention.shared_kv_layers",
-    "attention.sliding_window",
-    "attention.sliding_window_pattern",
-    "attention.temperature_length",
-    "attention.value_length",
-    "attention.value_length_mla",
-    "attention.value_length_swa",
-    "attention.value_residual_mix_lora_rank",
-    "block_count",
-    "context_length",
-    "embedding_length",
-    "embedding_length_per_layer_input",
-    "expert_count",
-    "expert_feed_forward_length",
-    "expert_gating_func",
-    "expert_group_count",
-    "expert_group_used_count",
-    "expert_shared_count",
-    "expert_shared_feed_forward_length",
-    "expert_used_count",
-    "feed_forward_length",
-    "full_attention_interval",
-    "hrm.h_cycles",
-    "hrm.l_cycles",
-    "hrm.layers_per_stack",
-    "interleave_moe_layer_step",
-    "kda.head_dim",
-    "leading_dense_block_count",
-    "moe_every_n_layers",
-    "n_deepstack_layers",
-    "nextn_predict_layers",
-    "num_loops",
-    "rescale_every_n_layers",
-    "rope.dimension_count",
-    "rope.dimension_count_swa",
-    "rope.scaling.original_context_length",
-    "shortconv.l_cache",
-    "ssm.conv_kernel",
-    "ssm.group_count",
-    "ssm.inner_size",
-    "ssm.state_size",
-    "ssm.time_step_rank",
-    "time_decay_extra_dim",
-    "time_mix_extra_dim",
-    "token_shift_count",
-    "vocab_size",
-    "wkv.head_size",
-)
-REALS = (
-    "attention.clamp_kqv",
-    "attention.output_scale",
-    "attention.scale",
-    "attention.temperature_scale",
-    "attention.value_scale",
-    "embedding_scale",
-    "expert_weights_scale",
-    "kda.gate_lower_bound",
-    "logit_scale",
-    "residual_scale",
-    "router_logit_softcapping",
-)
-POSITIVE = (
-    "attention.layer_norm_epsilon",
-    "attention.layer_norm_rms_epsilon",
-    "attention.max_alibi_bias",
-    "attn_logit_softcapping",
-    "final_logit_softcapping",
-    "rope.freq_base",
-    "rope.freq_base_swa",
-    "rope.scale_linear",
-    "rope.scaling.alpha",
-    "rope.scaling.attn_factor",
-    "rope.scaling.factor",
-    "rope.scaling.yarn_log_multiplier",
-    "swiglu_clamp_exp",
-    "swiglu_clamp_shexp",
-)
-FLAGS = (
-    "attention.causal",
-    "expert_weights_norm",
-    "hrm.prefix_lm",
-    "kda.safe_gate",
-    "rope.scaling.finetuned",
-    "skip_loop_final_norm",
-    "ssm.dt_b_c_rms",
-    "use_parallel_residual",
-)
-SCALINGS = ("none", "linear", "yarn", "longrope")  # llama.cpp knows no other either
 MOST_EXPERTS = 1024
 GATING = "expert_gating_func"
 _MOST_GATING = 4  # the last one that llama.cpp knows
-BASES = ("rope.freq_base", "rope.freq_base_swa")  # above 1; all real numbers may be 0: not given
+WINDOWED = "attention.sliding_window_pattern"  # which layers have a window
+_MOST_SCALE = 1e30  # of scores
 
 
 def senseless(header: GgufHeader) -> str | None:
     """Why no runner can compute what the file says, or None. Of other architectures: as far as they are all alike."""
-    wrong = (
-        _wrong_layers(header)
-        or _wrong_experts(header)
-        or _wrong_groups(header)
-        or _wrong_scaling(header)
-    )
-    if wrong or header.architecture not in FAMILIES:
-        return wrong
-    return (
-        wrong_number(header)
-        or _wrong_turns(header)
-        or _wrong_heads(header)
-        or _wrong_values(header)
-        or _wrong_gating(header)
-        or _wrong_next_layers(header)
-        or _wrong_sharing(header)
-        or _wrong_latent(header)
-        or _wrong_temperature(header)
-        or _wrong_sections(header)
-        or wrong_passes(header, FAMILIES[header.architecture])
-        or wrong_gates(header, FAMILIES[header.architecture])
-        or wrong_recurrence(header, FAMILIES[header.architecture])
-        or wrong_rwkv(header, FAMILIES[header.architecture])
-        or _wrong_mixers(header)
-        or wrong_projection(header, FAMILIES[header.architecture])
-        or wrong_type(header)
-    )
+    family = FAMILIES.get(header.architecture)
+    if family is None:
+        return first_wrong(header, Family(), _OF_ALL)
+    return wrong_kind(header, family) or first_wrong(header, family, (*_OF_ALL, *_OF_FAMILIES))
 
 
-def _wrong_layers(header: GgufHeader) -> str | None:
+def _wrong_layers(header: GgufHeader, _: Family) -> str | None:
     key = f"{header.architecture}.block_count"
     layers, tensors = header.metadata.get(key), len(header.tensors)
     if type(layers) is int and not 0 < layers <= tensors:
@@ -175,9 +62,8 @@ def _wrong_layers(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_mixers(header: GgufHeader) -> str | None:
+def _wrong_mixers(header: GgufHeader, family: Family) -> str | None:
     """Hybrids have layers of both kinds: llama.cpp keeps a cache for each, and ends the process if one is empty."""
-    family = FAMILIES[header.architecture]
     if family.mixer in ("attention", *RWKV) or family.is_mixer_beside:
         return None
     if family.layers_are == "a mixer":
@@ -192,12 +78,12 @@ def _wrong_mixers(header: GgufHeader) -> str | None:
     return f"of {layers} layers {sum(attends)} have attention and {sum(recurs)} a state"
 
 
-def _wrong_next_layers(header: GgufHeader) -> str | None:
+def _wrong_next_layers(header: GgufHeader, _: Family) -> str | None:
     layers, more = (header.count(key) for key in ("block_count", "nextn_predict_layers"))
     return f"{more} of {layers} layers are for drafts" if layers <= more > 0 else None
 
 
-def _wrong_experts(header: GgufHeader) -> str | None:
+def _wrong_experts(header: GgufHeader, _: Family) -> str | None:
     keys = [f"expert_{name}count" for name in ("", "used_")]
     if any(f"{header.architecture}.{key}" in header.array_lengths for key in keys):  # of each layer
         most, used = (max(counts(header, key), default=0) for key in keys)
@@ -218,7 +104,7 @@ def _wrong_routers(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_groups(header: GgufHeader) -> str | None:
+def _wrong_groups(header: GgufHeader, _: Family) -> str | None:
     """Of experts: some of several groups are used, and each has two experts or more."""
     if f"{header.architecture}.expert_count" in header.array_lengths:
         return None  # of each layer
@@ -230,23 +116,36 @@ def _wrong_groups(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_scaling(header: GgufHeader) -> str | None:
-    kind = header.metadata.get(f"{header.architecture}.rope.scaling.type", "none")
-    return None if kind in SCALINGS else f"positions are scaled by {kind!r:.40}"
+def _wrong_scaling(header: GgufHeader, _: Family) -> str | None:
+    kind = header.metadata.get(f"{header.architecture}.{SCALING_TYPE}", "none")
+    return None if KINDS[SCALING_TYPE].takes(kind) else f"positions are scaled by {kind!r:.40}"
 
 
-def _wrong_heads(header: GgufHeader) -> str | None:
-    by_layer = [each for each in zip(*heads_of(header), strict=False) if min(each) > 0]
-    if not by_layer:
-        return None  # not given, or no layer has attention
-    for heads, key_heads in by_layer:
+def _wrong_shares(header: GgufHeader, _: Family) -> str | None:
+    for heads, key_heads in _attending(header):
         if heads % key_heads:
             return f"{heads} heads do not share {key_heads} keys evenly"
-    family, told = FAMILIES[header.architecture], header.count("attention.value_length")
+    return None
+
+
+def _attending(header: GgufHeader) -> list[tuple[int, int]]:
+    """Heads of queries and keys of layers that have both."""
+    return [each for each in zip(*heads_of(header), strict=False) if min(each) > 0]
+
+
+def _wrong_value_size(header: GgufHeader, family: Family) -> str | None:
+    if not (by_layer := _attending(header)):
+        return None  # not given, or no layer has attention
+    told = header.count("attention.value_length")
     values = told or header.count("embedding_length") // by_layer[0][0]
     if family.mixer in WITHOUT_KEYS and not family.is_latent and values != head_size(header):
         return f"values are {values} wide, keys {head_size(header)}"
-    if family.rotated == "none":
+    return None
+
+
+def _wrong_part(header: GgufHeader, family: Family) -> str | None:
+    """Of a head, that positions turn."""
+    if family.rotated == "none" or not _attending(header):
         return None
     for is_windowed in (False, True):
         size = head_size(header, is_windowed)
@@ -256,11 +155,11 @@ def _wrong_heads(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_turns(header: GgufHeader) -> str | None:
+def _wrong_turns(header: GgufHeader, family: Family) -> str | None:
     """Dimensions that positions turn, where a file says 0, which is another thing than nothing: llama.cpp then ends the
     process, or computes for ever (build 11549).
     """
-    family, key = FAMILIES[header.architecture], "rope.dimension_count"
+    key = "rope.dimension_count"
     if family.has_plain_turns:
         return None  # what is told has no effect
     for name in (key, *({f"{key}_swa"} & {*family.settings})):
@@ -270,9 +169,9 @@ def _wrong_turns(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_values(header: GgufHeader) -> str | None:
+def _wrong_values(header: GgufHeader, family: Family) -> str | None:
     """Layers without a matrix for values take keys as values, so that these must be as wide."""
-    if not FAMILIES[header.architecture].norms_values:
+    if not family.norms_values:
         return None
     names = {tensor.name for tensor in header.tensors}
     for i, is_windowed in enumerate(header.listed("attention.sliding_window_pattern")):
@@ -284,18 +183,18 @@ def _wrong_values(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_gating(header: GgufHeader) -> str | None:
+def _wrong_gating(header: GgufHeader, family: Family) -> str | None:
     """How scores of experts become shares: llama.cpp has no usual way for some architectures."""
-    family, told = FAMILIES[header.architecture], header.count(GATING)
+    told = header.count(GATING)
     is_none = GATING in family.needed and not told
     if is_none or (GATING in family.settings and told > _MOST_GATING):
         return f"{GATING} is {told}"
     return None
 
 
-def _wrong_sharing(header: GgufHeader) -> str | None:
+def _wrong_sharing(header: GgufHeader, family: Family) -> str | None:
     """Layers without keys take those of the last two before them: with a window, and without."""
-    family, key = FAMILIES[header.architecture], "attention.shared_kv_layers"
+    key = "attention.shared_kv_layers"
     if key not in family.settings:
         return None
     layers = header.count("block_count")
@@ -319,9 +218,8 @@ def _wrong_sharing(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_latent(header: GgufHeader) -> str | None:
+def _wrong_latent(header: GgufHeader, family: Family) -> str | None:
     """A file counts one key head, or as many as queries have if the matrices of keys and values are one."""
-    family = FAMILIES[header.architecture]
     latent = latent_of(header, family)
     if latent is None:
         return None
@@ -330,51 +228,90 @@ def _wrong_latent(header: GgufHeader) -> str | None:
             continue  # a layer without attention
         if key_heads != (heads if latent.is_joined else 1):
             return f"{heads} heads share {key_heads} keys, which are made from one row a token"
-    if wrong := wrong_latent(header, latent, tells_values=family.mixer == "attention"):
-        return wrong
+    return wrong_latent(header, latent, tells_values=family.mixer == "attention")
+
+
+def _wrong_latent_scale(header: GgufHeader, family: Family) -> str | None:
+    latent = latent_of(header, family)
+    if latent is None:
+        return None
     scale = latent_scale(header, latent.query, SCALED in family.settings)
-    return f"scores are multiplied by {scale}" if scale > _MOST_REAL else None
+    return f"scores are multiplied by {scale:g}" if scale > _MOST_SCALE else None
 
 
-def _wrong_temperature(header: GgufHeader) -> str | None:
+def _wrong_temperature(header: GgufHeader, family: Family) -> str | None:
     keys = [f"attention.temperature_{end}" for end in ("scale", "length")]
-    if keys[1] not in FAMILIES[header.architecture].settings or header.count(keys[1]):
+    if keys[1] not in family.settings or header.count(keys[1]):
         return None
     scale = header.metadata.get(f"{header.architecture}.{keys[0]}", 0)
     return "temperatures have no length" if scale else None
 
 
-def _wrong_sections(header: GgufHeader) -> str | None:
+def _wrong_sections(header: GgufHeader, family: Family) -> str | None:
     """Of four, the first three are those that texts have too."""
     key = f"{header.architecture}.rope.dimension_sections"
     sizes, is_one = header.listed("rope.dimension_sections"), key in header.metadata
-    has_sections = FAMILIES[header.architecture].sections in ("side by side", "interleaved")
+    has_sections = family.sections in ("side by side", "interleaved")
     return (
         "no pair of dimensions turns" if has_sections and not (is_one or any(sizes[:3])) else None
     )
 
 
-def wrong_number(header: GgufHeader) -> str | None:
-    """Which setting is not a number, or a yes or no, as it should be, or None. Arrays are another matter."""
-    for key in FLAGS:
-        name = f"{header.architecture}.{key}"
-        if type(value := header.metadata.get(name, False)) is not bool:
-            return f"{name} is {value!r:.40}, neither yes nor no"
-    for key in (*COUNTS, *REALS, *POSITIVE):
-        name = f"{header.architecture}.{key}"
-        value = header.metadata.get(name, 0)
-        if key in COUNTS:
-            most = _MOST_WINDOW if key == _WINDOW else _MOST
-            if type(value) is not int or not 0 <= value < most:
-                return f"{name} is {value!r:.40}, not a count"
-        elif type(value) not in (int, float) or not _is_sound(key, float(value)):
-            return f"{name} is {value!r:.40}"
-    return None
-
-
-def _is_sound(key: str, value: float) -> bool:
-    if value == 0:
-        return True
-    if not math.isfinite(value) or not _LEAST_REAL <= abs(value) <= _MOST_REAL:
-        return False
-    return key in REALS or value > (1 if key in BASES else 0)
+_HEADS = ("attention.head_count", "attention.head_count_kv")
+_SIZES = ("embedding_length", "attention.head_count", "attention.key_length")
+_LATENT = (
+    "attention.kv_lora_rank",
+    "attention.key_length",
+    "attention.key_length_mla",
+    "attention.value_length",
+    "attention.value_length_mla",
+    "rope.dimension_count",
+)
+_OF_ALL = (
+    Check(_wrong_layers, ()),
+    Check(_wrong_experts, ("expert_count", "expert_used_count")),
+    Check(_wrong_groups, ("expert_count", "expert_group_count", "expert_group_used_count")),
+    Check(_wrong_scaling, (SCALING_TYPE,)),
+)
+_OF_FAMILIES = (
+    Check(_wrong_turns, ()),
+    Check(_wrong_shares, _HEADS),
+    Check(_wrong_value_size, (*_SIZES, "attention.value_length")),
+    Check(
+        _wrong_part,
+        (*_SIZES, "rope.dimension_count", "attention.key_length_swa", "rope.dimension_count_swa"),
+    ),
+    Check(
+        _wrong_values,
+        (
+            *_SIZES,
+            "attention.key_length_swa",
+            "attention.value_length",
+            "attention.value_length_swa",
+        ),
+    ),
+    Check(_wrong_gating, ()),
+    Check(_wrong_next_layers, ("block_count", "nextn_predict_layers")),
+    Check(_wrong_sharing, ("attention.shared_kv_layers", WINDOWED, "attention.head_count_kv")),
+    Check(_wrong_latent, ("embedding_length", *_HEADS, *_LATENT)),
+    Check(_wrong_latent_scale, ("rope.scaling.factor", "rope.scaling.attn_factor", SCALED)),
+    Check(_wrong_temperature, ("attention.temperature_scale", "attention.temperature_length")),
+    Check(_wrong_sections, ("rope.dimension_sections",)),
+    Check(wrong_passes, ("block_count", LOOPS, STACK, HIGH_CYCLES, LOW_CYCLES)),
+    Check(wrong_gates, (*_SIZES, "attention.key_length_swa")),
+    Check(wrong_recurrence, STATES),
+    Check(wrong_rwkv, ("embedding_length", "wkv.head_size", "token_shift_count", *_HEADS)),
+    Check(_wrong_mixers, ("block_count", *_HEADS, "feed_forward_length", INTERVAL)),
+    Check(
+        wrong_projection,
+        (
+            *_SIZES,
+            "attention.head_count_kv",
+            "attention.key_length_swa",
+            "attention.value_length",
+            "attention.value_length_swa",
+            WINDOWED,
+        ),
+    ),
+    Check(lambda header, _: wrong_type(header), ()),
+)

@@ -1,10 +1,15 @@
 """Which GGUF files the kernels can compute. Unknown settings or tensors are refused: they could change results."""
 
-import re
 from collections.abc import Mapping
 
 from segue.models.gguf import GgufHeader
+from segue.runners.cpu.anatomy.checks.kinds import SCALING_TYPE, wrong_kind
+from segue.runners.cpu.anatomy.checks.refusals import Check, first_wrong
+from segue.runners.cpu.anatomy.checks.tensor_names import GROUP, wrong_tensors
+from segue.runners.cpu.anatomy.checks.tensor_settings import RANKS
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.families.keys import EXPERTS, GROUPS
+from segue.runners.cpu.anatomy.family import Family
 from segue.runners.cpu.anatomy.layers import (
     BY_LAYER,
     ROTATED,
@@ -13,12 +18,12 @@ from segue.runners.cpu.anatomy.layers import (
     heads_of,
     hidden_sizes,
     layers_of,
+    windows_of,
 )
 from segue.runners.cpu.anatomy.measures import (
     EPSILONS,
     SIGMOID,
     SOFTMAX,
-    anatomy_of,
     epsilon_key,
     norm_of,
 )
@@ -33,16 +38,14 @@ from segue.runners.cpu.anatomy.positions import (
     yarn_betas,
 )
 from segue.runners.cpu.anatomy.scaling import PLAIN_BASE, real, scaling
-from segue.runners.cpu.anatomy.settings import senseless
+from segue.runners.cpu.anatomy.settings import GATING, senseless
 from segue.runners.cpu.anatomy.states.recurrence import (
     RWKV,
+    STATES,
     WITHOUT_KEYS,
     Recurrence,
     recurrence_of,
 )
-from segue.runners.cpu.anatomy.tensor_scales import scale_shapes
-from segue.runners.cpu.anatomy.tensor_types import MATRIX_TYPES
-from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is_vector, shapes
 
 MEASURES = ("block_count", "embedding_length")
 COMMON = {
@@ -67,11 +70,11 @@ COMMON = {
     "vocab_size",
 }
 PATTERN, SECTIONS = "attention.sliding_window_pattern", "rope.dimension_sections"
+ONLY_LISTS = (SECTIONS, ROTATED, SPARSITY)
 MOST_GROUPS = 32  # of experts
 MOST_TAPS = 16  # of convolutions
-_MOST_BOUND = 1e30
 _LEAST_BETA, _MOST_BETA = 1e-3, 1e6
-LANES, GROUP = 16, 32  # heads are a multiple of LANES wide, products of GROUP
+LANES = 16  # heads are a multiple of it wide
 
 
 def supports(header: GgufHeader) -> str | None:
@@ -79,21 +82,18 @@ def supports(header: GgufHeader) -> str | None:
     architecture = header.architecture
     if architecture not in FAMILIES:
         return f"the architecture is {architecture}, not one of {', '.join(FAMILIES)}"
+    family = FAMILIES[architecture]
     return (
-        _wrong_settings(header)
+        wrong_kind(header, family)
+        or _wrong_settings(header, family)
         or senseless(header)
-        or _wrong_measures(header)
-        or _wrong_values(header)
-        or _wrong_widths(header)
-        or _wrong_states(header)
-        or _wrong_attention(header)
-        or _wrong_names(header)
-        or _wrong_shapes(header)
+        or first_wrong(header, family, _CHECKS)
+        or wrong_tensors(header)
     )
 
 
-def _wrong_settings(header: GgufHeader) -> str | None:
-    prefix, family = f"{header.architecture}.", FAMILIES[header.architecture]
+def _wrong_settings(header: GgufHeader, family: Family) -> str | None:
+    prefix = f"{header.architecture}."
     given = {key for key, value in header.metadata.items() if value} | {*header.array_lengths}
     own = {key.removeprefix(prefix) for key in given if key.startswith(prefix)}
     if unknown := own - COMMON - {*family.settings}:
@@ -104,23 +104,25 @@ def _wrong_settings(header: GgufHeader) -> str | None:
         epsilon = EPSILONS["rms"]
     unsaid = {key for key in ("context_length", epsilon) if prefix + key not in header.metadata}
     if missing := (unsaid | {*family.needed}) - own:
-        return f"the file does not say {prefix}{min(missing)}"
-    for key in MEASURES:
-        if not header.count(key):
-            return f"{prefix}{key} is not one number"
+        key = prefix + min(missing)
+        told = header.metadata.get(key)
+        return f"the file does not say {key}{'' if told is None else f': it is {told}'}"
     lists = {key.removeprefix(prefix) for key in header.array_lengths if key.startswith(prefix)}
-    if lists := lists - {PATTERN, SECTIONS, ROTATED, SPARSITY, *LIMITS, *BY_LAYER}:
+    if lists := lists - {*ONLY_LISTS, PATTERN, *LIMITS, *BY_LAYER}:
         return f"{prefix}{min(lists)} is not one number"
-    if family.experts == "all" and not header.count("expert_count"):
-        return f"{prefix}expert_count is not one number"
+    for key in (*MEASURES, *(["expert_count"] if family.experts == "all" else [])):
+        if not header.count(key):
+            return f"{prefix}{key} is not one number above 0"
+    for key in ONLY_LISTS:
+        if prefix + key in header.metadata:
+            return f"{prefix}{key} is {header.metadata[prefix + key]}, not a list"
     return None
 
 
-def _wrong_measures(header: GgufHeader) -> str | None:
+def _wrong_measures(header: GgufHeader, family: Family) -> str | None:
     layers = header.count("block_count")
     each = dict(zip(BY_LAYER[:2], heads_of(header), strict=True))
     each[BY_LAYER[2]] = hidden = counts(header, BY_LAYER[2])
-    family = FAMILIES[header.architecture]
     may_lack = {BY_LAYER[1]} if family.mixer in WITHOUT_KEYS else set()
     may_lack |= {BY_LAYER[0]} if family.mixer == "plamo" else set()
     may_lack |= {*BY_LAYER[:2]} if family.mixer in RWKV else set()
@@ -132,32 +134,29 @@ def _wrong_measures(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_values(header: GgufHeader) -> str | None:
+def _wrong_values(header: GgufHeader, _: Family) -> str | None:
     """Why a known setting has a value that the kernels cannot compute, or None."""
     prefix = f"{header.architecture}."
     if header.metadata.get(f"{prefix}attention.causal") is False:
         return "its attention is not causal"
+    if header.architecture == "llama4":
+        if header.metadata.get(f"{prefix}attention.sliding_window", 1) == 0:
+            return "its attention has no chunks"
+    elif header.architecture == "apertus":
+        return wrong_shapes(header)
+    return None
+
+
+def _wrong_context(header: GgufHeader, _: Family) -> str | None:
     if scaling(header)[0] == "yarn" and not original_context(header):
         return "YaRN needs the context it was trained on, and the file names none"
     if real(header, "attention.temperature_scale") and not original_context(header):
         return "temperatures need the context it was trained on, and the file names none"
-    if header.architecture == "llama4":
-        if header.metadata.get(f"{prefix}attention.sliding_window", 1) == 0:
-            return "its attention has no chunks"
-    elif header.architecture == "apertus" and (wrong := wrong_shapes(header)):
-        return wrong
-    return (
-        _wrong_yarn(header)
-        or _wrong_turns(header)
-        or _wrong_lists(header)
-        or wrong_limits(header)
-        or wrong_streams(header, FAMILIES[header.architecture])
-        or _wrong_routing(header)
-    )
+    return None
 
 
-def _wrong_yarn(header: GgufHeader) -> str | None:
-    betas = () if FAMILIES[header.architecture].yarn_betas else (YARN_FAST, YARN_SLOW)
+def _wrong_yarn(header: GgufHeader, family: Family) -> str | None:
+    betas = () if family.yarn_betas else (YARN_FAST, YARN_SLOW)
     for name, usual in zip(("fast", "slow"), betas, strict=False):
         if real(header, f"rope.scaling.yarn_beta_{name}", usual) != usual:
             return f"YaRN's beta_{name} is not {usual}"
@@ -170,33 +169,40 @@ def _wrong_yarn(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_turns(header: GgufHeader) -> str | None:
+def _wrong_unscaled(header: GgufHeader, family: Family) -> str | None:
+    """A factor by which positions are not scaled: llama.cpp scales those of layers with a window all the same."""
+    kind, factor = scaling(header)
+    has_any = any(windows_of(header, family, header.count("block_count")))
+    is_plain = family.window is not None and family.window.is_plain
+    if kind == "none" and factor != 1.0 and has_any and not is_plain:
+        return f"positions of layers with a window would be scaled by {factor:g}, others not"
+    return None
+
+
+def _wrong_turns(header: GgufHeader, family: Family) -> str | None:
     """Where positions turn in one way, whatever a file says, it must not say another."""
     base, factor = real(header, "rope.freq_base"), real(header, "rope.scaling.attn_factor")
     is_plain = base in (0.0, PLAIN_BASE) and factor in (0.0, 1.0) and scaling(header)[1] == 1.0
-    if FAMILIES[header.architecture].has_plain_turns and not is_plain:
+    if family.has_plain_turns and not is_plain:
         return f"its positions turn by another base than {PLAIN_BASE}, or are scaled"
     return None
 
 
-def _wrong_lists(header: GgufHeader) -> str | None:
-    window, layers = FAMILIES[header.architecture].window, header.count("block_count")
-    for key, what in ((PATTERN, "windows"), (ROTATED, "rotations")):
+def _wrong_lists(header: GgufHeader, family: Family) -> str | None:
+    window, layers = family.window, header.count("block_count")
+    for key in (PATTERN, ROTATED):
         told = len(header.listed(key))
         if f"{header.architecture}.{key}" in header.array_lengths and told != layers:
-            return f"{what} are told of {told} layers, not of {layers}"
+            return f"{header.architecture}.{key} is told of {told} layers, not of {layers}"
     if window is not None and window.is_listed and not header.listed(PATTERN):
         return f"{header.architecture}.{PATTERN} is not a list of layers"
-    is_told = f"{header.architecture}.{SECTIONS}" in {*header.metadata, *header.array_lengths}
-    if is_told and SECTIONS in FAMILIES[header.architecture].settings:
-        sizes = header.listed(SECTIONS)
-        if len(sizes) != 4 or not all(type(n) is int and 0 <= n < 2**16 for n in sizes):
-            return f"{SECTIONS} are not four counts"
+    is_told = f"{header.architecture}.{SECTIONS}" in header.array_lengths
+    if is_told and SECTIONS in family.settings and len(header.listed(SECTIONS)) != 4:
+        return f"{header.architecture}.{SECTIONS} are not four counts"
     return None
 
 
-def _wrong_routing(header: GgufHeader) -> str | None:
-    family = FAMILIES[header.architecture]
+def _wrong_routing(header: GgufHeader, family: Family) -> str | None:
     if family.routing.startswith("sigmoid") and header.count("expert_gating_func") not in (
         0,
         SIGMOID,
@@ -225,10 +231,9 @@ def _wrong_groups(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_widths(header: GgufHeader) -> str | None:
+def _wrong_widths(header: GgufHeader, family: Family) -> str | None:
     wide = [("rows", header.count("embedding_length"))]
     wide += [("embeddings of a layer", header.count("embedding_length_per_layer_input"))]
-    family = FAMILIES[header.architecture]
     latent, heads_each = latent_of(header, family), counts(header, BY_LAYER[0])
     if latent is not None:
         wide += [("rows that queries are made of", latent.query_rank), ("latents", latent.rank)]
@@ -252,9 +257,8 @@ def _wrong_widths(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_states(header: GgufHeader) -> str | None:
+def _wrong_states(header: GgufHeader, family: Family) -> str | None:
     """Of layers without attention."""
-    family = FAMILIES[header.architecture]
     if family.mixer == "attention":
         return None
     found = recurrence_of(header, family)
@@ -276,9 +280,8 @@ def _wrong_states(header: GgufHeader) -> str | None:
     return None
 
 
-def _wrong_attention(header: GgufHeader) -> str | None:
+def _wrong_attention(header: GgufHeader, family: Family) -> str | None:
     """Layers for which a file may count no heads are those without attention."""
-    family = FAMILIES[header.architecture]
     layers = layers_of(header, family)
     if not any(layer.attends or layer.recurrence for layer in layers):
         return "no layer has attention"
@@ -318,47 +321,43 @@ def _uneven(multiples: Mapping[str, tuple[int, int]]) -> str | None:
     return None
 
 
-def _wrong_names(header: GgufHeader) -> str | None:
-    if "token_embd.weight" not in {tensor.name for tensor in header.tensors}:
-        return "the file lacks tensors (token_embd.weight)"
-    anatomy = anatomy_of(header)
-    tensors = computed(header.tensors, anatomy)
-    found = [tensor.name for tensor in tensors]
-    names = {*found}
-    for count in (anatomy.expert_hidden, anatomy.shared_hidden):
-        if count % GROUP:
-            return f"experts are {count} wide, not a multiple of {GROUP}"
-    if len(names) < len(found):  # under its own name, and under the usual one
-        return f"the file has a tensor twice: as {' and '.join(anatomy.family.renamed)}"
-    required = {*shapes(anatomy)}
-    if missing := sorted(required - names):
-        return f"the file lacks tensors ({missing[0]})"
-    unknown = names - required - {*extras(anatomy)} - {*scale_shapes(tensors, anatomy)}
-    if unknown := {re.sub(r"\d+", "N", name) for name in unknown}:
-        return f"the file has tensors it does not know: {', '.join(sorted(unknown)[:4])}"
-    return None
-
-
-def _plain(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a vector without the ones at its end, which some files have and others have not."""
-    while is_vector(name) and len(shape) > 1 and shape[-1] == 1:
-        shape = shape[:-1]
-    return shape
-
-
-def _wrong_shapes(header: GgufHeader) -> str | None:
-    """Why a tensor has a wrong shape, or None. Compiled code relies on these shapes and checks no bounds."""
-    anatomy = anatomy_of(header)
-    tokens = header.array_lengths.get("tokenizer.ggml.tokens", 0)
-    if tokens not in (0, anatomy.vocab_size):  # what is drawn could have no text
-        return f"its vocabulary has {tokens} tokens, its embeddings {anatomy.vocab_size}"
-    tensors = computed(header.tensors, anatomy)
-    expected = shapes(anatomy) | extras(anatomy) | scale_shapes(tensors, anatomy)
-    for tensor in tensors:
-        shape = expected[tensor.name]
-        if _plain(tensor.name, tensor.shape) != _plain(tensor.name, shape):
-            return f"tensor {tensor.name} has the shape {tensor.shape}, not {shape}"
-        known = VECTOR_TYPES if is_vector(tensor.name) else MATRIX_TYPES
-        if tensor.type not in known:
-            return f"tensor {tensor.name} is of type {tensor.type}, not one of {', '.join(known)}"
-    return None
+_HEADS = ("attention.head_count", "attention.head_count_kv")
+_SIZES = (
+    "embedding_length",
+    "attention.head_count",
+    "attention.key_length",
+    "attention.key_length_swa",
+    "attention.value_length",
+    "attention.value_length_swa",
+)
+_LATENT = (
+    "attention.kv_lora_rank",
+    "attention.q_lora_rank",
+    "attention.key_length_mla",
+    "attention.value_length_mla",
+    "rope.dimension_count",
+)
+_SCALINGS = (
+    "rope.freq_base",
+    "rope.scale_linear",
+    "rope.scaling.factor",
+    "rope.scaling.attn_factor",
+)
+_CHECKS = (
+    Check(_wrong_measures, ("block_count",)),
+    Check(_wrong_values, ("block_count", "attention.causal", "attention.sliding_window")),
+    Check(_wrong_context, ("context_length", SCALING_TYPE, "attention.temperature_scale")),
+    Check(_wrong_yarn, ("rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow")),
+    Check(_wrong_unscaled, (SCALING_TYPE, *_SCALINGS)),
+    Check(_wrong_turns, _SCALINGS),
+    Check(_wrong_lists, ("block_count",)),
+    Check(wrong_limits, ("block_count",)),
+    Check(wrong_streams, ("block_count",)),
+    Check(_wrong_routing, (GATING, "interleave_moe_layer_step", *GROUPS, *EXPERTS)),
+    Check(
+        _wrong_widths,
+        (*_SIZES, *_LATENT, "feed_forward_length", "embedding_length_per_layer_input"),
+    ),
+    Check(_wrong_states, (*STATES, *RANKS)),
+    Check(_wrong_attention, (*_HEADS, "feed_forward_length")),
+)

@@ -309,7 +309,7 @@ def test_a_chunk_is_read_as_if_nothing_stood_before_it(tmp_path: Path) -> None:
         ("gpt-oss", {"attention.sliding_window": -1}, "sliding_window is -1, not a count"),
         ("qwen3moe", {"expert_weights_scale": 2.5}, "settings it does not know: expert_weights"),
         ("gemma3", {"attn_logit_softcapping": 30.0}, "does not know: attn_logit_softcapping"),
-        ("phi3", {"rope.scaling.type": "su"}, "scaled by 'su'"),
+        ("phi3", {"rope.scaling.type": "su"}, "rope.scaling.type is 'su', not one of none"),
         ("qwen2moe", {"expert_feed_forward_length": 40}, "experts are 40 wide"),
         ("gpt2", {"attention.max_alibi_bias": 8.0}, "does not know: attention.max_alibi_bias"),
         ("mistral3", {"rope.scaling.yarn_log_multiplier": -4.0}, "yarn_log_multiplier is -4.0"),
@@ -354,7 +354,7 @@ def test_groups_that_make_no_sense_are_computed_by_no_runner(
         of_experts |= {"group_count": groups, "group_used_count": used}
         own = {f"{architecture}.expert_{key}": value for key, value in of_experts.items()}
         changed = replace(found, architecture=architecture, metadata={**found.metadata, **own})
-        assert senseless(changed) == f"8 experts are chosen from {used} of {groups} groups"
+        assert f"8 experts are chosen from {used} of {groups}" in (senseless(changed) or "")
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_experts_of_each_layer(
         array_lengths={**found.array_lengths, **lengths},
         short_arrays={**found.short_arrays, **lists},
     )
-    assert senseless(changed) == reason
+    assert (senseless(changed) or "None").startswith(reason or "None")
 
 
 def test_layers_that_choose_experts_use_some(tmp_path: Path) -> None:
@@ -389,7 +389,7 @@ def test_layers_that_choose_experts_use_some(tmp_path: Path) -> None:
     given = {key: value for key, value in found.metadata.items() if key != name}
     lengths = {**found.array_lengths, name: layers}
     changed = replace(found, metadata=given, array_lengths=lengths, short_arrays={name: used})
-    assert senseless(changed) == f"{name} is 0 in layer {layers - 1}, which has some"
+    assert f"{name} is 0 in layer {layers - 1}, which has some" in (senseless(changed) or "")
 
 
 def test_learned_positions_bound_the_context(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_layers_are_told_apart(
         (
             "nemotron_h",
             {"attention.value_length": 0, "attention.key_length": 32},
-            "16 wide, keys 32",
+            "value_length is 0, not a count other than 0",
         ),
         ("plamo2", {"ssm.conv_kernel": 1}, "its convolutions see 1 tokens"),
         ("plamo2", {"ssm.group_count": 1}, "8 heads in 1 groups are 128 wide and have 32 states"),
@@ -144,7 +144,7 @@ def test_shares_by_nothing_would_end_llama_cpp_too(tmp_path: Path, name: str) ->
         ("plamo2", {"ssm.state_size": 2**31}, "tensor blk.0.ssm_x.weight has the shape"),
         ("plamo2", {"ssm.time_step_rank": 16}, "heads of states are 8 wide, not a multiple of 16"),
         ("plamo2", {"ssm.time_step_rank": 4}, "tensor blk.0.ssm_dt.weight has the shape"),
-        ("plamo2", {"attention.key_length": 0}, "does not say plamo2.attention.key_length"),
+        ("plamo2", {"attention.key_length": 0}, "plamo2.attention.key_length is 0, not"),
         ("falcon-h1", {"ssm.group_count": 0}, "does not say falcon-h1.ssm.group_count"),
     ],
 )
@@ -160,7 +160,12 @@ def test_what_the_table_does_not_know_is_left_to_llama_cpp(
     [
         ("lfm2", "attention.head_count_kv", (0, 3, 0, 2), "4 heads do not share 3 keys evenly"),
         ("lfm2", "attention.head_count_kv", (0, 2, 0), "is not a count for each of 4 layers"),
-        ("lfm2", "attention.head_count_kv", (0, 2, 0, -2), "is not a count for each of 4 layers"),
+        (
+            "lfm2",
+            "attention.head_count_kv",
+            (0, 2, 0, -2),
+            "head_count_kv has -2, which is not a count",
+        ),
         ("lfm2", "attention.head_count_kv", (2, 2, 0, 2), "lacks tensors (blk.0.attn_k.weight)"),
         ("lfm2", "feed_forward_length", (96, 96, 0, 96), "is not a count for each of 4 layers"),
         ("nemotron_h", "feed_forward_length", (96, 96, 0, 0, 96), "(blk.0.ffn_down.weight)"),
@@ -224,7 +229,7 @@ def test_heads_of_plamo_2_are_normed(tmp_path: Path) -> None:
     norms = ("attn_q_norm.weight", "attn_k_norm.weight")
     left = tuple(tensor for tensor in found.tensors if not tensor.name.endswith(norms))
     lost = "the file lacks tensors (blk.1.attn_k_norm.weight)"
-    assert supports(replace(found, tensors=left)) == lost
+    assert lost in (supports(replace(found, tensors=left)) or "")
 
 
 def test_layers_with_experts_are_those_with_a_router(tmp_path: Path) -> None:
@@ -288,14 +293,14 @@ def test_shapes_of_kimi_may_have_ones_behind_them(tmp_path: Path) -> None:
         replace(each, shape=(1, 1, 1, 4)) if each.name == "blk.0.ssm_a" else each
         for each in found.tensors
     )
-    told = supports(replace(found, tensors=tuple(wrong)))
-    assert told == "tensor blk.0.ssm_a has the shape (1, 1, 1, 4), not (1, 4)"
+    told = supports(replace(found, tensors=tuple(wrong))) or ""
+    assert "tensor blk.0.ssm_a has the shape (1, 1, 1, 4), not (1, 4)" in told
 
 
 def test_factors_that_llama_cpp_passes_over_are_left_to_it(tmp_path: Path) -> None:
     tiny = replace(MODELS["falcon-h1"], factors=("rope_freqs",))
-    told = supports(header(write(tmp_path / "x.gguf", tiny)))
-    assert told == "the file has tensors it does not know: rope_freqs.weight"
+    told = supports(header(write(tmp_path / "x.gguf", tiny))) or ""
+    assert "the file has tensors it does not know: rope_freqs.weight" in told
 
 
 @pytest.mark.parametrize(

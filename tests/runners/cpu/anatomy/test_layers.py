@@ -34,4 +34,4 @@ def test_heads_that_do_not_fit_their_matrices_are_computed_by_no_runner(
     given = header(write(tmp_path / "x.gguf", MODELS[name]))
     assert senseless(given) is None
     told = {f"{name}.attention.{key}": value}
-    assert senseless(replace(given, metadata={**given.metadata, **told})) == reason
+    assert reason in (senseless(replace(given, metadata={**given.metadata, **told})) or "")

@@ -30,7 +30,7 @@ def test_what_ends_llama_cpp_is_computed_by_no_runner(
 def test_without_sections_no_position_would_turn(tmp_path: Path) -> None:
     """llama.cpp would end the process."""
     found = header(write(tmp_path / "x.gguf", replace(MODELS["paddleocr"], settings={})))
-    assert senseless(found) == "no pair of dimensions turns"
+    assert "no pair of dimensions turns" in (senseless(found) or "")
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_without_sections_no_position_would_turn(tmp_path: Path) -> None:
         ("grok", {"rope__scaling__yarn_beta_fast": 0.0}, "YaRN's betas are (0.0, 1.0)"),
         ("grok", {"rope__scaling__yarn_ext_factor": 0.5}, "yarn_ext_factor is not 1"),
         ("chameleon", {"swin_norm": True}, "settings it does not know: swin_norm"),
-        ("hunyuan_vl", {"rope__dimension_sections": 4}, "are not four counts"),
+        ("hunyuan_vl", {"rope__dimension_sections": 4}, "sections is 4, not a list"),
         ("hunyuan_vl", {"rope__dimension_sections": [8, 8]}, "are not four counts"),
     ],
 )
@@ -62,7 +62,8 @@ def test_scales_of_tensors_run_on_llama_cpp(tmp_path: Path) -> None:
     (norm,) = (tensor for tensor in found.tensors if tensor.name == "output_norm.weight")
     scale = replace(norm, name="blk.0.attn_q.scale", shape=(1,))
     changed = replace(found, tensors=(*found.tensors, scale))
-    assert supports(changed) == "the file has tensors it does not know: blk.N.attn_q.scale"
+    told = "the file has tensors it does not know: blk.N.attn_q.scale"
+    assert told in (supports(changed) or "")
 
 
 def test_plamo3_turns_windows_by_a_base_of_their_own(tmp_path: Path) -> None:

@@ -63,14 +63,13 @@ def test_gates_of_laguna_are_of_dimensions_or_of_heads(tmp_path: Path) -> None:
         assert supports(found) is None
         assert [layer.gate for layer in anatomy_of(found).by_layer] == expected
     found = header(write(tmp_path / "x.gguf", replace(MODELS["laguna"], gate_rows=8)))
-    assert senseless(found) == "layer 0 has 8 gates for 4 heads of 16"
+    assert "layer 0 has 8 gates for 4 heads of 16" in (senseless(found) or "")
     for shape in ((), (64,), (1, 1, 64, 64)):
         odd = [
             replace(tensor, shape=shape) for tensor in found.tensors if "attn_gate" in tensor.name
         ]
-        assert senseless(replace(found, tensors=(*found.tensors, *odd))) == (
-            "layer 0 has 1 gates for 4 heads of 16"
-        )
+        told = senseless(replace(found, tensors=(*found.tensors, *odd))) or ""
+        assert "layer 0 has 1 gates for 4 heads of 16" in told
 
 
 def test_without_windows_nothing_of_muse_glimmer_turns(tmp_path: Path) -> None:
@@ -83,22 +82,34 @@ def test_without_windows_nothing_of_muse_glimmer_turns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "reason"),
     [
-        ("granite_swa", {"attention__rope_pattern": [True] * 2}, "rotations are told of 2 layers"),
-        ("granite_swa", {"attention__sliding_window": 0}, "does not say granite_swa.attention.sl"),
+        (
+            "granite_swa",
+            {"attention__rope_pattern": [True] * 2},
+            "rope_pattern is told of 2 layers",
+        ),
+        (
+            "granite_swa",
+            {"attention__sliding_window": 0},
+            "granite_swa.attention.sliding_window: it is 0",
+        ),
         (
             "granite_swa",
             {"attention__sliding_window_pattern": 2},
             "pattern is not a list of layers",
         ),
         ("granite_swa", {"expert_shared_feed_forward_length": 64}, "does not know: expert_shared"),
-        ("granite_swa", {"logit_scale": 0.0}, "does not say granite_swa.logit_scale"),
+        ("granite_swa", {"logit_scale": 0.0}, "granite_swa.logit_scale is 0.0, not"),
         ("spark2_5", {"rope__dimension_count_swa": 8}, "does not know: rope.dimension_count_swa"),
-        ("maple", {"swiglu_clamp_exp": [0.5, math.nan, 0.5]}, "has numbers that make no sense"),
-        ("maple", {"swiglu_clamp_exp": [0.5]}, "limits are told of 1 layers, not of 3"),
-        ("maple", {"swiglu_clamp_exp": 0.0}, "does not say maple.swiglu_clamp_exp"),
+        (
+            "maple",
+            {"swiglu_clamp_exp": [0.5, math.nan, 0.5]},
+            "swiglu_clamp_exp has nan, which is not",
+        ),
+        ("maple", {"swiglu_clamp_exp": [0.5]}, "is told of 1 layers, not of 3"),
+        ("maple", {"swiglu_clamp_exp": 0.0}, "maple.swiglu_clamp_exp: it is 0.0"),
         ("smallthinker", {"expert_gating_func": 3}, "neither by softmax nor by sigmoid"),
         ("smallthinker", {"expert_weights_scale": 2.5}, "does not know: expert_weights_scale"),
-        ("muse-glimmer", {"attention__sliding_window": 0}, "does not say muse-glimmer.attention."),
+        ("muse-glimmer", {"attention__sliding_window": 0}, "attention.sliding_window: it is 0"),
     ],
 )
 def test_what_the_table_does_not_know_is_refused(

@@ -51,6 +51,7 @@ DENSE: Mapping[str, Family] = {
         score_cap=50.0,
         logit_cap=30.0,
         settings=(*WINDOWS, "attn_logit_softcapping", "final_logit_softcapping"),
+        nonzero=("attn_logit_softcapping", "final_logit_softcapping", WINDOWS[0]),
     ),
     "gemma3": Family(
         after=AFTER,
@@ -105,12 +106,13 @@ DENSE: Mapping[str, Family] = {
         settings=("use_parallel_residual",),
     ),
     "olmo": Family("neighbours", norm="layer", has_norm_weights=False, settings=(CLAMP,)),
+    # A base for layers with a window is refused: llama.cpp reads it, and turns them by the base of all layers.
     "olmo2": Family(
         norms=("", ""),
         after=AFTER,
         head_norms="whole",
         window=Window(4, is_plain=True),
-        settings=WINDOWS,
+        settings=WINDOWS[:2],
     ),
     "granite": Family(
         "neighbours",
@@ -119,6 +121,7 @@ DENSE: Mapping[str, Family] = {
         divides_logits=True,
         has_long_rope=True,
         settings=SCALES,
+        nonzero=("logit_scale",),
     ),
     "minicpm": Family(
         "neighbours",

@@ -39,6 +39,7 @@ MIXTURES: Mapping[str, Family] = {
         divides_logits=True,
         has_long_rope=True,
         settings=(*EXPERTS, SHARED, *SCALES),
+        nonzero=("logit_scale",),
     ),
     "gpt-oss": Family(
         norms=("attn_norm", "post_attention_norm"),

@@ -87,6 +87,7 @@ UNCOMMON: Mapping[str, Family] = {
             "rope.scaling.yarn_attn_factor",
             "rope.scaling.yarn_ext_factor",
         ),
+        nonzero=("attention.output_scale", "attn_logit_softcapping", "logit_scale"),
     ),
     "arctic": Family(
         "neighbours",

@@ -27,6 +27,7 @@ WINDOWED: Mapping[str, Family] = {
         has_long_rope=True,
         settings=(*EXPERTS, *WINDOWS[:2], *SCALES, ROTATED),
         needed=(*WINDOWS[:2], "logit_scale"),
+        nonzero=("logit_scale",),
     ),
     "spark2_5": Family(
         activation="gelu",

@@ -68,5 +68,8 @@ def wrong_streams(header: GgufHeader, family: Family) -> str | None:
             for one, other in zip(told, acting, strict=False)
         ]
         if len(told) != layers or not all(near):
-            return f"other layers than the first {SPARSE_LAYERS} are sparse, or by another measure"
+            return (
+                f"{prefix}{SPARSITY}: other layers than the first {SPARSE_LAYERS} are sparse, or by "
+                "another measure"
+            )
     return None

@@ -16,6 +16,7 @@ from segue.errors import Incompatible
 from segue.models.gguf import header
 from segue.runners.cpu.anatomy.measures import anatomy_of
 from segue.runners.cpu.anatomy.parts.latent import together
+from segue.runners.cpu.anatomy.scaling import SCALED
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.loader import obstacle
@@ -240,9 +241,9 @@ def test_a_file_that_does_not_say_how_experts_share_has_what_llama_cpp_takes(
         ("deepseek2", {"attention.value_length": 48}, "are not those of rank 32"),
         ("deepseek2", {"attention.head_count_kv": 4}, "4 heads share 4 keys"),
         ("deepseek2, older", {"attention.head_count_kv": 1}, "4 heads share 1 keys"),
-        ("deepseek2, older", {"attention.value_length": 0}, "values have 0"),
+        ("deepseek2, older", {"attention.value_length": 0}, "value_length is 0, not"),
         ("deepseek2", {"attention.temperature_scale": 0.5}, "temperatures have no length"),
-        ("deepseek2", {"rope.scaling.attn_factor": 1e29}, "scores are multiplied by 1"),
+        ("deepseek2", {SCALED: 1e29, "rope.scaling.factor": 4.0}, "scores are multiplied by"),
     ],
 )
 def test_what_makes_no_sense_is_computed_by_no_runner(

@@ -23,8 +23,8 @@ def test_a_limit_is_of_each_layer_or_of_all_and_none_if_it_is_as_good_as_0(tmp_p
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        ((0.5, 0.5), "limits are told of 2 layers, not of 4"),
-        ((0.5, 1e31, 0.0, 0.0), "step35.swiglu_clamp_exp has numbers that make no sense"),
+        ((0.5, 0.5), "step35.swiglu_clamp_exp is told of 2 layers, not of 4"),
+        ((0.5, 1e31, 0.0, 0.0), "step35.swiglu_clamp_exp has 1e+31, which is not a real number"),
     ],
 )
 def test_limits_that_make_no_sense_are_refused(
@@ -37,4 +37,4 @@ def test_limits_that_make_no_sense_are_refused(
         array_lengths={**found.array_lengths, name: len(told)},
         short_arrays={**found.short_arrays, name: told},
     )
-    assert supports(changed) == reason
+    assert reason in (supports(changed) or "")

@@ -83,14 +83,15 @@ def test_layers_with_and_without_a_window_share_no_keys(
     """By a period of 3 the 20th layer has a window; the 21st, which has none, would take its keys."""
     found = with_settings(path, attention__sliding_window_pattern=pattern)
     told = "layers with and without a window would share keys"
-    assert senseless(found) == (told if is_refused else None)
+    assert (senseless(found) or "None").startswith(told if is_refused else "None")
 
 
 def test_every_layer_has_values_of_its_own(path: Path) -> None:
     """Gemma 4 takes keys for values where a layer has none."""
     given = header(path)
     left = tuple(tensor for tensor in given.tensors if tensor.name != "blk.3.attn_v.weight")
-    assert supports(replace(given, tensors=left)) == "the file lacks tensors (blk.3.attn_v.weight)"
+    lacking = supports(replace(given, tensors=left)) or ""
+    assert "the file lacks tensors (blk.3.attn_v.weight)" in lacking
 
 
 def test_a_row_that_several_threads_share_has_the_bits_of_one_thread(path: Path) -> None:

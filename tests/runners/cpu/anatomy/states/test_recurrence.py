@@ -66,8 +66,8 @@ def test_tensors_of_a_layer_with_a_state_are_all_needed(tmp_path: Path) -> None:
     found = header(write(tmp_path / "x.gguf", MODELS["qwen3next"]))
     for name in ("ssm_ba.weight", "ssm_a", "ssm_conv1d.weight", "attn_gate.weight"):
         left = tuple(tensor for tensor in found.tensors if tensor.name != f"blk.1.{name}")
-        told = supports(replace(found, tensors=left))
-        assert told == f"the file lacks tensors (blk.1.{name})"
+        told = supports(replace(found, tensors=left)) or ""
+        assert f"the file lacks tensors (blk.1.{name})" in told
 
 
 def test_layers_are_told_apart_by_the_interval(tmp_path: Path) -> None:
