@@ -73,7 +73,8 @@ _TAIL = """
 - Granite with windows (`granite_swa`): a shared expert, whose gate and up would be one matrix, and what is for pictures
   (`deepstack_mapping`) are refused to llama.cpp. No real file was at hand of it, nor of `spark2_5`, `maple`,
   `smallthinker` and `muse-glimmer`. SmallThinker's windows have 4096 tokens whatever a file says, as in llama.cpp.
-- Of later mixtures (`hy_v3`, `cohere2moe`, `laguna`, `step35`, `mimo2`) no real file was at hand. A file of
+- Of later mixtures (`hy_v3`, `cohere2moe`, `laguna`, `step35`, `mimo2`) no real file was at hand. Laguna's betas of
+  YaRN count as its files name them; llama.cpp (build 11549) passes over them, as over qwen2vl's epsilon. A file of
   `cohere2moe` (or `olmo2`, `exaone-moe`) with a base of RoPE for layers with a window is refused to llama.cpp, which
   passes over that. What a bounded silu takes (`maple`), or a limited one gives (`step35`), and what it multiplies, has
   a limit in the layers for which the file names one. In memory MiMo's values take as much room as its keys, which are
@@ -99,8 +100,8 @@ _TAIL = """
   computed by neither. No real file was at hand.
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, other layers without attention,
   heads that are not a multiple of 16 wide, rows that are not one of 32, other keys and values of different widths,
-  attention that is not causal, other betas of YaRN but in mistral3 and grok, Llama 4 without chunks, Nemotron's experts
-  on latent rows.
+  attention that is not causal, other betas of YaRN but in mistral3, laguna and grok, Llama 4 without chunks, Nemotron's
+  experts on latent rows.
 - A model in several files (`NAME-00001-of-00003.gguf`, as `llama-gguf-split` and the converter write them, also
   without tensors in the first) is named by its first file; the others are beside it. All are checked before one is
   used: that each is there, says its number and is whole, that no tensor is in two, and that there are as many as the

@@ -231,6 +231,8 @@ def _nonzero(family: Family) -> set[str]:
     found = {*family.nonzero}
     if "none" not in (family.turns, family.rotated) and not family.has_plain_turns:
         found |= {*_TURNING}
+    if "leading_dense_block_count" in family.settings:  # which take it from nothing else
+        found.add("expert_feed_forward_length")
     if family.mixer not in RWKV and family.layers_are not in ("a mixer", "as counted"):
         found |= {*_HEADS}
     return found

@@ -50,6 +50,7 @@ MIXTURES: Mapping[str, Family] = {
         biases=("attn_output",),
         window=Window(2),
         settings=(*MIXTURE, *WINDOWS),
+        nonzero=WINDOWS[:1],
     ),
     "llama4": Family(
         "neighbours",
@@ -76,6 +77,7 @@ MIXTURES: Mapping[str, Family] = {
         window=Window(4),
         is_embedding_scaled=True,
         settings=(*SIGMOID, *WINDOWS),
+        nonzero=WINDOWS[:1],
     ),
     # A base for layers with a window is refused: llama.cpp reads it, and turns them by the base of all layers.
     "exaone-moe": Family(
@@ -141,6 +143,7 @@ MIXTURES: Mapping[str, Family] = {
         shared_expert="plain",
         has_choice_bias=True,
         settings=SIGMOID,
+        needed=("expert_gating_func",),
     ),
     "glm4moe": Family(
         norms=("attn_norm", "post_attention_norm"),
@@ -163,6 +166,7 @@ MIXTURES: Mapping[str, Family] = {
             "expert_shared_count",
             "interleave_moe_layer_step",
         ),
+        nonzero=("interleave_moe_layer_step",),
     ),
     "hunyuan-moe": Family(
         head_norms="each",
