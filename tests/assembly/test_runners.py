@@ -40,7 +40,11 @@ def load(runner: str = "auto", **flags: str) -> config.Settings:
         # llama.cpp ends the process that loads these.
         ("llama", {"block_count": 0}, "block_count is 0, but the file has 30 tensors"),
         ("llama", {"block_count": 600}, "block_count is 600, but the file has 30 tensors"),
-        ("llama", {"rope.scaling.type": "abacus"}, "positions are scaled by 'abacus'"),
+        (
+            "llama",
+            {"rope.scaling.type": "abacus"},
+            "rope.scaling.type is 'abacus', not one of none",
+        ),
         (EXPERTS, {"expert_used_count": 0}, "0 of 8 experts are used"),
         (EXPERTS, {"expert_used_count": 9}, "9 of 8 experts are used"),
         (EXPERTS, {"expert_count": 0}, "3 of 0 experts are used"),

@@ -96,7 +96,7 @@ def test_a_later_file_whose_tensors_make_no_model_is_refused(
 ) -> None:
     first, *_, last = split_gguf(tiny_gguf, tmp_path, [7, 7, 7])
     last.write_bytes(last.read_bytes().replace(b"blk.1.ffn_up.weight", b"blk.1.ffn_xy.weight"))
-    assert obstacle(first) == "the file lacks tensors (blk.1.ffn_up.weight)"
+    assert "the file lacks tensors (blk.1.ffn_up.weight)" in (obstacle(first) or "")
     with pytest.raises(Incompatible, match="lacks tensors"):
         load(first)
 

@@ -79,7 +79,7 @@ def test_scales_of_other_shapes_are_refused(tmp_path: Path, shape: tuple[int, ..
         for each in found.tensors
     )
     reason = f"tensor blk.1.ffn_up.scale has the shape {shape}, not (1,)"
-    assert reason == supports(replace(found, tensors=tensors))
+    assert reason in (supports(replace(found, tensors=tensors)) or "")
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 3e38])

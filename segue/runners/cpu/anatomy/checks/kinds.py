@@ -199,7 +199,7 @@ LISTS: Mapping[str, tuple[Kind, ...]] = {
     "swiglu_clamp_shexp": (REAL,),
 }
 _TURNING = ("rope.freq_base", "rope.freq_base_swa", "rope.scaling.attn_factor")
-_HEADS = ("attention.head_count_kv", "attention.key_length", "attention.value_length")
+_SIZES = ("attention.key_length", "attention.value_length")
 
 
 def wrong_kind(header: GgufHeader, family: Family) -> str | None:
@@ -229,10 +229,12 @@ def _wrong_kinds(header: GgufHeader, family: Family) -> Iterator[str]:
 def _nonzero(family: Family) -> set[str]:
     """Settings of which 0 is another thing than nothing said: llama.cpp computes with it, or ends the process."""
     found = {*family.nonzero}
-    if "none" not in (family.turns, family.rotated) and not family.has_plain_turns:
+    if "none" not in (family.turns, family.rotated):
         found |= {*_TURNING}
     if "leading_dense_block_count" in family.settings:  # which take it from nothing else
         found.add("expert_feed_forward_length")
-    if family.mixer not in RWKV and family.layers_are not in ("a mixer", "as counted"):
-        found |= {*_HEADS}
+    if family.mixer not in RWKV and family.layers_are != "a mixer":
+        found |= {*_SIZES}
+        if family.layers_are != "as counted":
+            found.add("attention.head_count_kv")
     return found

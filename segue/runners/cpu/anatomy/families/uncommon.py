@@ -129,5 +129,10 @@ UNCOMMON: Mapping[str, Family] = {
         needed=("expert_feed_forward_length", "expert_shared_count"),
     ),
     # llama.cpp reads logits of the wrong rows of a prompt, unless all are wanted (build 11549).
-    "cogvlm": Family(has_plain_turns=True, may_have_factors=False, unread=("vis_",)),
+    "cogvlm": Family(
+        has_plain_turns=True,
+        may_have_factors=False,
+        unread=("vis_",),
+        nonzero=("rope.dimension_count",),
+    ),
 }
