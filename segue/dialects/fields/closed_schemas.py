@@ -22,6 +22,7 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 # What says nothing of a value, or nothing that another part of the schema could contradict once that is closed.
 _NOTES = frozenset({"type", "nullable", "title", "description", "default", "example", "examples"})
 _NOTES |= {"deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$defs", "definitions"}
+_NOTES |= {"discriminator"}
 _PLAIN = frozenset({"properties", "required", "additionalProperties", "maxProperties", "items"})
 _PLAIN |= {"prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems", "format"}
 _PLAIN |= {"minLength", "maxLength", "pattern", "multipleOf", "minimum", "maximum"}
@@ -96,7 +97,7 @@ def _parts(root: Any) -> tuple[dict[int, dict[str, Any]], set[int]]:
         schema, is_entangled = waiting.pop()
         if type(schema) is not dict:
             continue
-        if is_entangled or not _is_plain(schema, schema is root):
+        if is_entangled or not _is_plain(schema, root):
             if id(schema) not in entangled:
                 entangled.add(id(schema))
                 waiting += [(each, True) for each in _everything(schema, root)]
@@ -106,14 +107,33 @@ def _parts(root: Any) -> tuple[dict[int, dict[str, Any]], set[int]]:
     return plain, entangled
 
 
-def _is_plain(schema: dict[str, Any], is_root: bool) -> bool:
+def _is_plain(schema: dict[str, Any], root: Any) -> bool:
     """A union or a reference is plain where nothing beside it speaks of the same value."""
-    keys = {key for key in schema if not key.startswith("x-")} - (
-        {"$id", "id"} if is_root else set()
+    keys = {key for key in schema if not key.startswith("x-")}
+    if schema is root:
+        keys -= {"$id", "id"}
+    match sorted(keys - _NOTES):
+        case ["anyOf"] | ["$ref"]:
+            return True
+        case ["allOf"]:
+            return len(schema["allOf"]) == 1
+        case ["oneOf"]:
+            return _are_told_apart([_resolved(each, root) for each in schema["oneOf"]])
+    return keys <= _PLAIN
+
+
+def _are_told_apart(options: list[Any]) -> bool:
+    """Whether a property that each must have has another value in each, whatever else they have."""
+    shared = set.intersection(*(set(option.get("required", ())) for option in options))
+    tags = [[option["properties"].get(name) for option in options] for name in sorted(shared)]
+    values = [[tag.get("const") for tag in each if tag] for each in tags]
+    return any(
+        len({value for value in each if type(value) is str}) == len(options) for each in values
     )
-    return keys <= _PLAIN or any(
-        key in keys and keys <= _NOTES | {key} for key in ("anyOf", "$ref")
-    )
+
+
+def _resolved(schema: Any, root: Any) -> Any:
+    return _target(schema["$ref"], root) if "$ref" in schema else schema
 
 
 def _parts_of(schema: dict[str, Any], root: Any) -> Iterator[Any]:
@@ -121,7 +141,7 @@ def _parts_of(schema: dict[str, Any], root: Any) -> Iterator[Any]:
     yield from schema.get("properties", {}).values()
     for key in ("additionalProperties", "additionalItems"):
         yield schema.get(key)
-    for key in ("items", "prefixItems", "anyOf"):
+    for key in ("items", "prefixItems", "allOf", "anyOf", "oneOf"):
         found = schema.get(key)
         yield from found if type(found) is list else [found]
     if "$ref" in schema:

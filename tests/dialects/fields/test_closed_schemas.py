@@ -18,6 +18,10 @@ OBJECT = {"type": "object", "properties": {"a": INTEGER}, "required": ["a"]}
 CLOSED = {**OBJECT, "additionalProperties": False}
 
 
+def tagged(tag: str, **more: Any) -> dict[str, Any]:
+    return {"properties": {"kind": {"const": tag}}, "required": ["kind"], **more}
+
+
 def closed(schema: Any) -> Any:
     return json.loads(listed_only(json.dumps(schema)))
 
@@ -46,6 +50,19 @@ def closed(schema: Any) -> Any:
             },
         ),
         ({"$id": "x", **OBJECT}, {"$id": "x", **CLOSED}),
+        ({"allOf": [OBJECT], "description": "x"}, {"allOf": [CLOSED], "description": "x"}),
+        (
+            {
+                "discriminator": {},
+                "oneOf": [{"$ref": "#/$defs/A"}, tagged("b")],
+                "$defs": {"A": tagged("a")},
+            },
+            {
+                "discriminator": {},
+                "oneOf": [{"$ref": "#/$defs/A"}, tagged("b", additionalProperties=False)],
+                "$defs": {"A": tagged("a", additionalProperties=False)},
+            },
+        ),
         (
             {"properties": {"next": {"$ref": "#"}}},
             {"properties": {"next": {"$ref": "#"}}, "additionalProperties": False},
@@ -68,6 +85,11 @@ def test_plain_objects_have_what_they_list(schema: Any, expected: Any) -> None:
         {**OBJECT, "anyOf": [{"required": ["b"]}, {"required": ["c"]}]},
         {"allOf": [OBJECT, {"properties": {"b": INTEGER}, "required": ["b"]}]},
         {"oneOf": [OBJECT, {"properties": {"b": INTEGER}}]},
+        {"oneOf": [tagged("a"), tagged("a")]},
+        {"oneOf": [tagged("a"), OBJECT]},
+        {"oneOf": []},
+        {"oneOf": [5]},
+        {"allOf": 5},
         {"not": OBJECT},
         {"required": ["b"], "anyOf": [OBJECT]},
         {"const": {"a": {"b": 1}}, "properties": {"a": {"properties": {}}}},
