@@ -5,8 +5,6 @@ Nothing here trusts a grammar: compiling has limits and happens on threads of it
 """
 
 import logging
-import os
-import sys
 import threading
 import time
 from collections import OrderedDict
@@ -20,6 +18,9 @@ from numpy.typing import NDArray
 
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.grammar_text import GrammarText, grammar_text, read_as
+from segue.engine.constraints.reading import read_beside
+from segue.engine.constraints.threads.priority import step_back
+from segue.engine.constraints.threads.turns import Lexer
 from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.seam import Vocab
 from segue.errors import InvalidField
@@ -34,22 +35,17 @@ STEP_FUEL = 50_000  # expressions that a lexer makes for one mask: some 10 ms
 # The same for one that starts anew: 80 for each of its states, less than a second.
 FRESH_FUEL = 4_000_000
 MAX_STATES = 50_000  # of a lexer, over all that it has read
-# That a parser makes for one mask: 0.2 s. Where identifiers are read by character, since a word may follow them too, a
-# vocabulary of 50,000 tokens needs half a million.
+# That a parser makes for one mask: 3 ms. But in ambiguous grammars an item takes a hundred times as long.
+STEP_ITEMS = 50_000
+# The same where that is too little and was made fast: 0.2 s. Where identifiers are read by character, since a word may
+# follow them too, a vocabulary of 50,000 tokens needs half a million.
 MAX_ITEMS = 4_000_000
+_DEAR_S = 0.1  # of the processor, for STEP_ITEMS: then more of them would take many seconds
 _SLOW_S = 0.02  # of the processor, for one mask: then a token may take as long to read
 _MAX_FORCED = 64  # tokens known ahead
 _STACK_BYTES = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
+_TOO_FEW_ITEMS = "Too many items"  # llguidance's words
 _stack_size = threading.Lock()  # it is set for the whole process, while a thread may be started
-_NICENESS = 10
-
-
-def step_back() -> None:
-    """Lower the priority of the calling thread below the threads that run the model."""
-    if sys.platform == "linux":  # where that is a thread's own
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-
-
 _MAKERS = ThreadPoolExecutor(2, "compile", initializer=step_back)
 
 
@@ -71,15 +67,23 @@ class Grammar:
         self.vocabulary = vocabulary
         self.is_private = is_private  # to one guide
         self.is_spoilt = False  # its lexer ran into a limit: good for no new guide
-        self.is_slow = False  # to read a token may take long: never on the thread of all requests
-        limits = _limits(FRESH_FUEL if is_private else STEP_FUEL)
-        self.matcher = _matcher(vocabulary.tokenizer, written.text, limits)
+        self.lexer = Lexer()
+        self._last_s = 0.0  # of the processor, for the last mask
+        failed = self._make(MAX_ITEMS if is_private else STEP_ITEMS)
+        if not is_private and failed is not None and self.wants_items(failed):
+            failed = self._make(MAX_ITEMS)
+        if failed is not None:
+            raise GrammarError(reason(failed.get_error()))
+
+    def _make(self, max_items: int) -> llguidance.LLMatcher | None:
+        """Make the matcher and its first mask. Returns a matcher that failed, if one did."""
+        limits = _limits(FRESH_FUEL if self.is_private else STEP_FUEL, max_items)
+        self.matcher = _matcher(self.vocabulary.tokenizer, self.text, limits)
         self.first = None if self.matcher.is_error() else self.mask(self.matcher)
         trial = self.matcher.deep_copy()
         if self.first is not None and self.first.forced:
-            trial.consume_token(self.first.forced[0])
-        if self.first is None or trial.is_error():
-            raise GrammarError(reason(trial.get_error()))
+            self.read(trial, self.first.forced[0])
+        return trial if self.first is None or trial.is_error() else None
 
     @property
     def text(self) -> str:
@@ -95,6 +99,22 @@ class Grammar:
         return Grammar(self._written, self.vocabulary, is_private=True)
 
     @property
+    def is_slow(self) -> bool:
+        """Whether to read a token may take long: never on the thread of all requests."""
+        return self.lexer.is_slow
+
+    def read(self, matcher: llguidance.LLMatcher, token: int) -> None:
+        if self.is_slow:
+            read_beside(matcher, token, self.vocabulary.tokenizer)
+        else:
+            matcher.consume_token(token)
+
+    def wants_items(self, matcher: llguidance.LLMatcher) -> bool:
+        """Whether this matcher failed because it may make few items, and more would not take too long."""
+        is_short = matcher.is_error() and _TOO_FEW_ITEMS in matcher.get_error()
+        return is_short and self._last_s < _DEAR_S
+
+    @property
     def is_sound(self) -> bool:
         """Whether its lexer has run into no limit. Once it has, it fails every guide that uses it."""
         probe = self.matcher.deep_copy()
@@ -105,8 +125,9 @@ class Grammar:
         """None if nothing may follow what the matcher has read."""
         began_s = time.thread_time()
         mask = _mask(matcher)
+        self._last_s = time.thread_time() - began_s
         # All tokens were tried: none takes longer to read.
-        self.is_slow |= time.thread_time() - began_s > _SLOW_S
+        self.lexer.is_slow |= self._last_s > _SLOW_S
         return mask
 
 
@@ -121,11 +142,11 @@ def _mask(matcher: llguidance.LLMatcher) -> Mask | None:
     return Mask(allowed)
 
 
-def _limits(step_fuel: int) -> llguidance.LLParserLimits:
+def _limits(step_fuel: int, max_items: int) -> llguidance.LLParserLimits:
     return llguidance.LLParserLimits(
         initial_lexer_fuel=300_000,
         step_lexer_fuel=step_fuel,
-        step_max_items=MAX_ITEMS,
+        step_max_items=max_items,
         max_lexer_states=MAX_STATES,
         verbose_errors=False,
     )
@@ -154,6 +175,8 @@ def reason(error: str) -> str:
     """The compiler's message without its internals."""
     if error.startswith("NoExtensionBias"):
         return "no text matches it"
+    if _TOO_FEW_ITEMS in error:
+        return "it is too ambiguous: there are too many ways to read what may come next"
     return error.split("\n<", 1)[0].split("<backtrace>", 1)[0].strip()[:1000]
 
 
@@ -173,7 +196,7 @@ class Compiler:
         """The grammar, if it is in the cache."""
         with self._lock:
             found = self._cache.get(constraint)
-            if found is None or found[0].is_spoilt:
+            if found is None or found[0].is_spoilt or found[0].lexer.is_lost:
                 return None
             self._cache.move_to_end(constraint)
             return found[0]
@@ -184,6 +207,7 @@ class Compiler:
         if grammar is not None:
             return grammar
         try:
+            self._check_lost(constraint)
             vocabulary = self._vocabulary()
             written = grammar_text(constraint, vocabulary)
             grammar = Grammar(written, vocabulary)
@@ -192,6 +216,13 @@ class Compiler:
             raise InvalidField(said, constraint.param) from None
         self._keep(constraint, grammar, len(written.text))
         return grammar
+
+    def _check_lost(self, constraint: Constraint) -> None:
+        """Raise GrammarError if a thread was stuck with this one: the next would be too."""
+        with self._lock:
+            found = self._cache.get(constraint)
+        if found is not None and found[0].lexer.is_lost:
+            raise GrammarError("it takes too long to find what it allows next")
 
     def _keep(self, constraint: Constraint, grammar: Grammar, size: int) -> None:
         with self._lock:

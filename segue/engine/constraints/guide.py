@@ -11,24 +11,25 @@ can read whatever the shared one could.
 
 import logging
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 import llguidance
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.engine.constraints.compiler import Grammar, Mask, reason, step_back
+from segue.engine.constraints.compiler import Grammar, Mask, reason
 from segue.engine.constraints.grammar import GrammarError
+from segue.engine.constraints.threads.mask_threads import MaskThreads, Slowly
 from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.seam import Logits
 from segue.errors import EngineFault
 
 log = logging.getLogger("segue.constraint")
 
-_MASKERS = ThreadPoolExecutor(4, "mask")
-_PATIENT = ThreadPoolExecutor(2, "mask-alone", initializer=step_back)  # for lexers with much fuel
+_THREADS = MaskThreads()
 _SCOUT_S = 0.005  # the longest wait for a mask that only a draft needs
+_LEXER_S = 0.002  # the longest wait of the thread of all requests for a lexer that others use
 
 Coming = Future[Mask | None]
 Told = Callable[[NDArray[np.uint8] | None], None]
@@ -52,14 +53,14 @@ class Scout:
     def accept(self, token: int) -> bool:
         """Accept an allowed token. False if the draft should end here: nothing may follow, or the mask is late."""
         forced = () if self._mask is None else self._mask.forced
-        self._matcher.consume_token(token)
-        if self._matcher.is_error() or self._matcher.is_stopped():
+        is_read = _read_now(self._grammar, self._matcher, (token,)) is not None
+        if not is_read or self._matcher.is_error() or self._matcher.is_stopped():
             return False
         if len(forced) > 1 and forced[0] == token:
             self._mask = Mask(None, forced[1:])
             self.found.append((token, self._mask))
             return True
-        coming = _asked(_MASKERS, _sure_mask, self._grammar, self._matcher)
+        coming = _asked(self._grammar, _sure_mask, self._grammar, self._matcher)
         if not _has_come(coming, _SCOUT_S):
             self._guide.is_slow = True
             return False
@@ -78,7 +79,7 @@ class Guide:
         self.matcher = grammar.matcher.deep_copy()
         self._tokens: list[int] = []
         # As `may_end` tells; what a lexer says that has failed is set right with the mask.
-        self._ends = _read(self.matcher, ())
+        self._ends = [bool(self.matcher.is_accepting())]
         self.is_slow = False  # masks take too long for drafts
         self._scouted: list[tuple[int, Mask]] = []  # what the last scout found, from here on
         self._mask: Mask | None = grammar.first  # None at a dead end
@@ -147,7 +148,7 @@ class Guide:
         if num_forced > len(forced):
             raise RuntimeError("a guide does not know what follows tokens that are not forced")
         matcher, tokens = self.matcher.deep_copy(), (*self._unread, *forced)
-        coming = _asked(self._threads, _mask_after, self._grammar, matcher, tokens)
+        coming = _asked(self._grammar, _mask_after, self._grammar, matcher, tokens)
         self._early = (len(self._tokens) + num_forced, coming)
         return coming
 
@@ -178,8 +179,9 @@ class Guide:
         forced = self.forced
         self._tokens.append(token)
         self._unread.append(token)
-        is_late = self._grammar.is_slow
-        if not is_late and self._read_on():
+        ends = _read_now(self._grammar, self.matcher, self._unread)
+        is_late = ends is None
+        if ends is not None and self._has_read(ends):
             return True
         is_unsure = self._is_unsure = is_late or self._has_failed
         scouted = self._scouted.pop(0) if self._scouted else None
@@ -195,9 +197,9 @@ class Guide:
             self._scouted = []
         return False
 
-    def _read_on(self) -> bool:
-        """Have the matcher read what is accepted. True if the text is complete and nothing may follow."""
-        self._ends += _read(self.matcher, self._unread)[1:]
+    def _has_read(self, ends: list[bool]) -> bool:
+        """The matcher has read what is accepted. True if the text is complete and nothing may follow."""
+        self._ends += ends
         self._unread.clear()
         self._has_failed = self.matcher.is_error()
         return bool(self.matcher.is_stopped()) and not self._has_failed
@@ -218,11 +220,7 @@ class Guide:
         if early is not None and early.done() and _found(early) is None:
             self._is_due, self._early = True, None  # a fresh lexer may know more
         if self._is_due:
-            self._is_due, self._coming = False, _asked(self._threads, self._next_mask)
-
-    @property
-    def _threads(self) -> ThreadPoolExecutor:
-        return _PATIENT if self._grammar.is_private else _MASKERS
+            self._is_due, self._coming = False, _asked(self._grammar, self._next_mask)
 
     def may_end(self) -> list[bool]:
         """Entry i: whether the first i tokens are a complete text of the grammar."""
@@ -235,16 +233,19 @@ class Guide:
         """Whether the tokens so far are a complete text."""
         return self.may_end()[-1]
 
-    def _next_mask(self) -> Mask | None:
-        if self._unread and self._read_on():
+    def _next_mask(self) -> Mask | Slowly | None:
+        grammar = self._grammar
+        if self._unread and self._has_read(_read(grammar, self.matcher, self._unread)):
             return None
-        mask = _sure_mask(self._grammar, self.matcher)
-        if mask is None and not self._grammar.is_sound:
-            if self._grammar.is_private:
-                mask = self._mask_alone()
-            else:
-                self._grammar.is_spoilt = True
-                mask = _PATIENT.submit(self._mask_alone).result()
+        mask = _sure_mask(grammar, self.matcher)
+        if mask is None and not grammar.is_sound:
+            grammar.is_spoilt = True
+            return Slowly(self._mask_alone)
+        if mask is None and not grammar.is_private and grammar.wants_items(self.matcher):
+            return Slowly(self._mask_alone)
+        return self._noted(mask)
+
+    def _noted(self, mask: Mask | None) -> Mask | None:
         if mask is None:
             log.info("a constraint came to a dead end: %s", reason(self.matcher.get_error()))
         return mask
@@ -255,16 +256,17 @@ class Guide:
             grammar = self._grammar.alone()
         except GrammarError:
             return None
-        grammar.is_slow |= self._grammar.is_slow
+        grammar.lexer.is_slow |= self._grammar.is_slow
         self._grammar, self.matcher = grammar, grammar.matcher.deep_copy()
-        self._ends = _read(self.matcher, self._tokens)
-        return None if self.matcher.is_stopped() else grammar.mask(self.matcher)
+        self._ends = [self._ends[0], *_read(grammar, self.matcher, self._tokens)]
+        grammar.lexer.is_slow = True  # as it may use much fuel
+        return None if self.matcher.is_stopped() else self._noted(grammar.mask(self.matcher))
 
 
-def _asked(threads: ThreadPoolExecutor, find: Callable[..., Mask | None], *args: Any) -> Coming:
+def _asked(grammar: Grammar, find: Callable[..., Mask | Slowly | None], *args: Any) -> Coming:
     """Have a mask found on a thread. Never raises: if no thread can be had, who waits for the mask gets the error."""
     try:
-        return threads.submit(find, *args)
+        return _THREADS.submit(grammar.lexer, find, *args)
     except Exception as error:
         failed: Coming = Future()
         failed.set_exception(error)
@@ -281,7 +283,7 @@ def _mask_after(
     grammar: Grammar, matcher: llguidance.LLMatcher, tokens: tuple[int, ...]
 ) -> Mask | None:
     """The mask after these tokens. None as above, and if nothing may follow them."""
-    matcher.consume_tokens(list(tokens))
+    _read(grammar, matcher, tokens)
     is_over = matcher.is_error() or matcher.is_stopped()
     return None if is_over else _sure_mask(grammar, matcher)
 
@@ -308,11 +310,23 @@ def _bits(mask: Mask | None, vocabulary: Vocabulary) -> NDArray[np.uint8] | None
     return vocabulary.only(mask.forced[0]) if mask.allowed is None else mask.allowed
 
 
-def _read(matcher: llguidance.LLMatcher, tokens: Iterable[int]) -> list[bool]:
-    """Have them read. Entry i: whether the text is complete after i of them."""
-    ends = [bool(matcher.is_accepting())]
+def _read_now(
+    grammar: Grammar, matcher: llguidance.LLMatcher, tokens: Iterable[int]
+) -> list[bool] | None:
+    """Have them read on the thread of all requests. None if that may take long, or the lexer is in use elsewhere."""
+    if grammar.is_slow or not grammar.lexer.in_use.acquire(timeout=_LEXER_S):
+        return None
+    try:
+        return _read(grammar, matcher, tokens)
+    finally:
+        grammar.lexer.in_use.release()
+
+
+def _read(grammar: Grammar, matcher: llguidance.LLMatcher, tokens: Iterable[int]) -> list[bool]:
+    """Have them read. Each entry: whether the text is complete after that token."""
+    ends: list[bool] = []
     for token in tokens:
-        matcher.consume_token(token)
+        grammar.read(matcher, token)
         ends.append(bool(matcher.is_accepting()))
     return ends
 

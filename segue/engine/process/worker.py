@@ -19,7 +19,9 @@ from functools import cache, partial
 from queue import Empty, Queue, SimpleQueue
 
 from segue.bounds import SMALL_PREPARATION
-from segue.engine.constraints.compiler import Compiler, Grammar, step_back
+from segue.engine.constraints.compiler import Compiler, Grammar
+from segue.engine.constraints.threads.compile_threads import CompileThreads, Wanted
+from segue.engine.constraints.threads.priority import step_back
 from segue.engine.process import messages
 from segue.engine.process.connections import Arrived, Asked, Connections, Outbox, Pulses
 from segue.engine.process.preparation import NUM_LARGE, NUM_SMALL, PreparationQueue
@@ -40,7 +42,6 @@ from segue.types import CompletionRequest, Delta, Failed, Prompted
 log = logging.getLogger("segue.worker")
 
 EXIT_FAILED = 70
-_NUM_COMPILERS = 2
 _MOST_UNSENT = 64  # steps whose events wait to be sent
 _SWITCH_S = 0.001  # so that the step thread gets the interpreter lock back soon
 _MASK_POLL_S = 0.002  # how often to check whether the mask of a slow constraint is ready
@@ -139,7 +140,7 @@ class Worker:
         self._inbox: SimpleQueue[Job | messages.Cancel] = SimpleQueue()
         width = loaded.runner.capabilities.vocab_size
         self._compiler = Compiler(loaded.vocab, width, is_brief)
-        self._to_compile: SimpleQueue[messages.Submit] = SimpleQueue()
+        self._to_compile = CompileThreads(self._compiler)
         self._to_prepare = PreparationQueue()
         self._lists = cache(loaded.lists)
         self._preparing: set[str] = set()  # requests not yet handed to the step thread
@@ -152,7 +153,6 @@ class Worker:
         return [
             self.serve_inbox,
             self.serve_outbox,
-            *[self.serve_compiler] * _NUM_COMPILERS,
             *[self.serve_small] * NUM_SMALL,
             *[self.serve_large] * NUM_LARGE,
         ]
@@ -186,7 +186,13 @@ class Worker:
         if constraint is None or grammar is not None:
             self._submit(message, grammar)
         else:
-            self._to_compile.put(message)
+            self._to_compile.submit(
+                Wanted(
+                    constraint,
+                    tell=lambda outcome: self._arrived.put(Compiled(message, outcome)),
+                    is_wanted=lambda: message.request.request_id in self._preparing,
+                )
+            )
 
     def _take_compiled(self, compiled: Compiled) -> None:
         request_id = compiled.message.request.request_id
@@ -260,21 +266,6 @@ class Worker:
         while True:
             self._connections.tell(self._unsent.get())
             self._unsent.task_done()
-
-    # --- compiler threads: at low priority --------------------------------------------------------
-
-    def serve_compiler(self) -> None:
-        step_back()
-        while True:
-            message = self._to_compile.get()
-            constraint = message.request.constraint
-            if constraint is None or message.request.request_id not in self._preparing:
-                continue
-            try:
-                outcome: Grammar | Exception = self._compiler.compile(constraint)
-            except Exception as error:
-                outcome = error
-            self._arrived.put(Compiled(message, outcome))
 
     # --- step thread: owns the runner -------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from segue.engine.constraints import guide
+from segue.engine.constraints.threads.mask_threads import Slowly
+from segue.engine.constraints.threads.turns import Lexer
 
 
 class _Lazy(Future[Any]):
@@ -19,7 +21,8 @@ class _Lazy(Future[Any]):
     def find(self) -> None:
         if not self.done():
             try:
-                self.set_result(self._find())
+                found = self._find()
+                self.set_result(found.find() if isinstance(found, Slowly) else found)
             except BaseException as error:  # as a thread of a pool does
                 self.set_exception(error)
 
@@ -47,7 +50,7 @@ class LazyMasks:
         self.num_found = 0
         self.num_awaited = 0  # how often somebody waited for one without a limit
 
-    def submit(self, find: Callable[..., Any], *args: Any) -> Future[Any]:
+    def submit(self, lexer: Lexer, find: Callable[..., Any], *args: Any) -> Future[Any]:
         future = _Lazy(lambda: find(*args), self)
         self._asked.append(future)
         return future
@@ -60,6 +63,5 @@ class LazyMasks:
 
 def use(monkeypatch: pytest.MonkeyPatch) -> LazyMasks:
     masks = LazyMasks()
-    monkeypatch.setattr(guide, "_MASKERS", masks)
-    monkeypatch.setattr(guide, "_PATIENT", masks)
+    monkeypatch.setattr(guide, "_THREADS", masks)
     return masks

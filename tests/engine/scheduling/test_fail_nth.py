@@ -2,12 +2,12 @@
 
 import itertools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from segue.engine.constraints import guide
+from segue.engine.constraints.threads.mask_threads import MaskThreads
 from segue.engine.request.prepare import prepare
 from segue.engine.sampling.dry import Dry
 from segue.engine.sampling.logit_bans import LogitBans
@@ -123,11 +123,10 @@ def test_a_mask_that_no_thread_takes_on(
     for nth in itertools.count(1):
         bench = Bench(runner(draft_rows=1))
         bench.may_go_on = lambda: goes_on
-        threads = ThreadPoolExecutor(1)
+        threads = MaskThreads()
         monkeypatch.setattr(threads, "submit", failing(threads.submit, nth, is_lasting))
-        monkeypatch.setattr(guide, "_MASKERS", threads)
+        monkeypatch.setattr(guide, "_THREADS", threads)
         stories = bench.run(*asked)
-        threads.shutdown()
         failed = [story for story in stories if story.failed is not None]
         assert failed in ([], stories[:1])
         for story, single in zip(stories, alone, strict=True):

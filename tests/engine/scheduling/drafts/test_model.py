@@ -3,7 +3,7 @@
 import itertools
 import random
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.constraints import guide
+from segue.engine.constraints.threads.mask_threads import MaskThreads
+from segue.engine.constraints.threads.turns import Lexer
 from segue.engine.request.draft import Drafter
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.scheduling import state
@@ -181,13 +183,13 @@ def test_drafts_keep_to_the_constraint(
 
 
 def test_a_constraint_with_slow_masks_gets_no_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Late(ThreadPoolExecutor):
+    class Late(MaskThreads):
         """Never has a mask for a scout."""
 
-        def submit(self, call: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-            return Future() if args else super().submit(call, **kwargs)
+        def submit(self, lexer: Lexer, find: Any, *args: Any) -> Future[Any]:
+            return Future() if args else super().submit(lexer, find)
 
-    monkeypatch.setattr(guide, "_MASKERS", Late(1))
+    monkeypatch.setattr(guide, "_THREADS", Late())
     monkeypatch.setattr(Drafter, "chances", lambda *_: [])
     own = bench(0)
     constraint = Constraint(kind="regex", value="[a-f]{30}")

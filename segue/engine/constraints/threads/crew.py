@@ -1,0 +1,161 @@
+"""Threads that work off jobs of which some may take for ever: one that is stuck is replaced, and its job given up.
+
+Nothing can interrupt llguidance, and no limit of its own bounds what one call takes. So a thread that has been at a job
+for long no longer counts: another one is started in its place, the job goes on at low priority, and the thread ends
+with it. After some time more whoever waits for the job is told that it failed.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+from segue.engine.constraints.threads.priority import step_back
+
+OVERDUE_S = 0.1  # so long a thread may be at a job before it is replaced
+GIVE_UP_S = 30.0  # so long anybody waits for a job
+MOST = 16  # threads of a crew, with those that are stuck
+_IDLE_TICKS = 20  # looks at nothing, until the watch sleeps
+
+Job = TypeVar("Job")
+
+
+@dataclass
+class Turn(Generic[Job]):
+    """What a thread is at."""
+
+    job: Job
+    since_s: float
+    thread_id: int
+    is_overdue: bool = False
+    is_given_up: bool = False
+
+
+def _do_nothing(*_: object) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work(Generic[Job]):
+    """Where jobs come from, and what is done with them. `take` and `end` are called with the crew's lock held."""
+
+    take: Callable[[], Job | None]
+    run: Callable[[Job], None]
+    end: Callable[[Job, float], None] = _do_nothing  # it is told the seconds that the job took
+    prepare: Callable[[], None] = _do_nothing  # is called by each thread first
+
+
+class Crew(Generic[Job]):
+    """Every method is called with the lock held."""
+
+    def __init__(
+        self,
+        name: str,
+        size: int,
+        lock: threading.Lock,
+        work: Work[Job],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._name, self._size, self._lock, self._work = name, size, lock, work
+        self._clock = clock
+        self._calls: SimpleQueue[None] = SimpleQueue()  # to threads that are idle
+        self._num_idle = 0
+        self._num_threads = 0
+        self._turns: list[Turn[Job]] = []
+
+    @property
+    def is_resting(self) -> bool:
+        return not self._turns
+
+    def call(self) -> bool:
+        """There may be a job: have a thread take it, if one is left. Returns whether there is any thread at all."""
+        if self._num_idle:
+            self._num_idle -= 1
+            self._calls.put(None)
+        elif self._num_counted < self._size and self._num_threads < MOST:
+            self._start()
+        return self._num_threads > 0
+
+    @property
+    def _num_counted(self) -> int:
+        return self._num_threads - sum(turn.is_overdue for turn in self._turns)
+
+    def _start(self) -> None:
+        self._num_threads += 1
+        try:
+            threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+        except RuntimeError:  # the system has no more
+            self._num_threads -= 1
+
+    def look(self) -> list[Job]:
+        """Find threads that are stuck; to be called now and then. Returns the jobs that are given up now."""
+        now, given_up = self._clock(), list[Job]()
+        for turn in self._turns:
+            if not turn.is_overdue and now - turn.since_s > OVERDUE_S:
+                turn.is_overdue = True
+                step_back(turn.thread_id)
+            if not turn.is_given_up and now - turn.since_s > GIVE_UP_S:
+                turn.is_given_up = True
+                given_up.append(turn.job)
+        return given_up
+
+    def _serve(self) -> None:
+        self._work.prepare()
+        thread_id = threading.get_native_id()
+        with self._lock:
+            turn: Turn[Job] | None = None
+            while turn is None or not turn.is_overdue:
+                job = self._work.take()
+                if job is None:
+                    self._num_idle += 1
+                    self._lock.release()
+                    self._calls.get()  # whoever calls takes it out of those that are idle
+                    self._lock.acquire()
+                    continue
+                turn = Turn(job, self._clock(), thread_id)
+                self._do(turn)
+            self._num_threads -= 1
+
+    def _do(self, turn: Turn[Job]) -> None:
+        self._turns.append(turn)
+        self._lock.release()
+        try:
+            self._work.run(turn.job)
+        finally:
+            self._lock.acquire()
+            self._turns.remove(turn)
+            self._work.end(turn.job, self._clock() - turn.since_s)
+
+
+class Watch:
+    """A thread that looks at crews now and then, for as long as they work."""
+
+    def __init__(self, lock: threading.Lock, look: Callable[[], bool]) -> None:
+        """`look` is called without the lock, and tells whether there is anything to look at."""
+        self._look = look
+        self._woken = threading.Condition(lock)
+        self._is_asleep = False
+        self._is_started = False
+
+    def wake(self) -> None:
+        """To be called with the lock held, when there is something to look at."""
+        if not self._is_started:
+            with contextlib.suppress(RuntimeError):  # the system has no more threads: another time
+                threading.Thread(target=self._serve, name="watch", daemon=True).start()
+                self._is_started = True
+        elif self._is_asleep:
+            self._is_asleep = False
+            self._woken.notify()
+
+    def _serve(self) -> None:
+        num_idle = 0
+        while True:
+            time.sleep(OVERDUE_S)
+            num_idle = 0 if self._look() else num_idle + 1
+            if num_idle > _IDLE_TICKS:
+                with self._woken:
+                    self._is_asleep = True
+                    self._woken.wait_for(lambda: not self._is_asleep)
+                num_idle = 0

@@ -1,0 +1,103 @@
+"""The threads that find masks. Lexers known to be slow have their own, at low priority: no other waits for them."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from functools import partial
+from typing import Any
+
+from segue.engine.constraints.threads.crew import Crew, Watch, Work
+from segue.engine.constraints.threads.priority import step_back
+from segue.engine.constraints.threads.turns import Lexer, Turns, Wanted
+
+log = logging.getLogger("segue.constraint")
+
+NUM_QUICK, NUM_SLOW = 4, 2  # threads
+
+
+class Slowly:
+    """What a search may return in place of a mask: another search, that is for the threads of slow lexers."""
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        self.find = find
+
+
+class MaskThreads:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns = Turns()
+        take = self._turns.take
+        quick = Work(take=partial(take, False), run=_run, end=self._end)
+        slow = Work(take=partial(take, True), run=_run, end=self._end, prepare=step_back)
+        self._crews = {
+            False: Crew("mask", NUM_QUICK, self._lock, quick),
+            True: Crew("mask-slow", NUM_SLOW, self._lock, slow),
+        }
+        self._watch = Watch(self._lock, self._look)
+
+    def submit(self, lexer: Lexer, find: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Have it found. The result is None if it takes too long, and from then on for this lexer.
+
+        Raises RuntimeError if no thread can be had.
+        """
+        wanted = Wanted(lexer, partial(find, *args))
+        with self._lock:
+            if not lexer.is_lost:
+                self._watch.wake()
+                self._turns.put(wanted)
+                if not (lexer.is_busy or self._crews[lexer.is_slow].call()):
+                    self._turns.withdraw(wanted)
+                    raise RuntimeError("there is no thread to find masks")
+                return wanted.future
+        wanted.future.set_result(None)
+        return wanted.future
+
+    def _call(self) -> None:
+        for is_slow, crew in self._crews.items():
+            if self._turns.has(is_slow):
+                crew.call()
+
+    def _end(self, wanted: Wanted, took_s: float) -> None:
+        self._turns.end(wanted, took_s)
+        if wanted.slowly is not None:
+            lexer = Lexer(is_slow=True, had_s=wanted.lexer.had_s)
+            self._turns.put(Wanted(lexer, wanted.slowly, wanted.future))
+        if not self._turns.is_empty:  # others may wait for its lexer, which may have become slow
+            self._call()
+
+    def _look(self) -> bool:
+        lost: list[Wanted] = []
+        with self._lock:
+            for crew in self._crews.values():
+                for wanted in crew.look():
+                    log.warning("what a constraint allows could not be found in time")
+                    wanted.lexer.is_lost = True
+                    lost += [wanted, *self._turns.drop(wanted.lexer)]
+            self._call()
+            is_resting = all(crew.is_resting for crew in self._crews.values())
+        for wanted in lost:
+            _settle(wanted.future, None, None)
+        return not is_resting
+
+
+def _run(wanted: Wanted) -> None:
+    found, failure = None, None
+    try:
+        with wanted.lexer.in_use:
+            found = wanted.find()
+    except BaseException as error:  # a panic of llguidance is no Exception
+        failure = error
+    if isinstance(found, Slowly):
+        wanted.slowly = found.find
+    else:
+        _settle(wanted.future, found, failure)
+
+
+def _settle(future: Future[Any], found: Any, failure: BaseException | None) -> None:
+    with contextlib.suppress(InvalidStateError):  # it was given up
+        if failure is None:
+            future.set_result(found)
+        else:
+            future.set_exception(failure)
