@@ -110,8 +110,10 @@ _TAIL = """
   of different sizes, heads of states that groups do not share evenly, keys shared by layers of different measures,
   numbers that are none) is refused, and no other runner tries it. The refusal names settings and their values. What
   each may be is a table (`anatomy/checks/kinds.py`); 0 is as good as unsaid where it is so in llama.cpp. The CPU
-  runner refuses weights that are infinite or not numbers too. Finite weights that make keys or activations overflow are
-  computed, to the same nonsense on AVX-512, AVX2 and without either; where logits are no numbers, the request fails.
+  runner refuses weights that are infinite or not numbers too. Finite weights that make activations overflow give
+  logits that are no numbers, and the request fails. Keys and values beyond 65504, the largest half, are stored as that
+  and computed to the same nonsense on every processor: infinite ones would be hidden by a softmax here and there, and
+  not by another.
 {types}
 {larger}
 - Scales of whole tensors, which converted files of NVFP4 have (`blk.0.ffn_up.scale`, or one for each expert), are

@@ -243,13 +243,26 @@ def norm(kind: Any, x: Any, w: Any, bias: Any, epsilon: Any, out: Any, count: An
 # --- rounding to 8 bits ---
 
 
+def _largest(b: Builder, x: Value, y: Value) -> Value:
+    """The greatest size of all lanes of both; not a number if one is none. Bits of sizes have the order of numbers."""
+    sizes = [b.bitcast(absolute(b, each), INTS) for each in (x, y)]
+
+    def larger(one: Value, other: Value) -> Value:
+        return b.select(b.icmp_signed(">", one, other), one, other)
+
+    return b.bitcast(tree(b, larger(*sizes), larger), f32)
+
+
 @define(VOID, INT, INT, INT, INT)
 def quantise(b: Builder, x: Value, a: Value, scales: Value, groups: Value) -> None:
-    """Round each group of 32 to bytes in `a`, and write its scale and sums to `scales` (see products/tile.py)."""
+    """Round each group of 32 to bytes in `a`, and write its scale and sums to `scales` (see products/tile.py).
+
+    The scale of a group in which one is no number is none: so are all products, and in the end the logits.
+    """
     with loop(b, groups) as each:
         place = at(b, x, each.index, 4 * GROUP)
         halves = [load(b, ahead(b, place, offset)) for offset in (0, 4 * LANES)]
-        top = maximum(b, greater(b, absolute(b, halves[0]), absolute(b, halves[1])))
+        top = _largest(b, *halves)
         zero = ir.Constant(f32, 0.0)
         is_zero = b.fcmp_ordered("<", top, ir.Constant(f32, float(np.float32(_LEAST_MAXIMUM))))
         inverse = b.select(is_zero, zero, b.fdiv(ir.Constant(f32, 127.0), top))

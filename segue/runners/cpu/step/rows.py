@@ -204,6 +204,11 @@ def quantise_phase(board: Any, row: Any, counter: Any) -> None:
     finish(board, counter, done, count)
 
 
+def _bent(b: Builder, x: Value, caps: Value) -> Value:
+    """What is not a number stays so: capped, it would be one, and a broken row would be drawn from."""
+    return b.select(b.fcmp_ordered("ord", x, x), capped(b, x, caps), x)
+
+
 @define(VOID, INT, INT, FLOAT)
 def _cap_all(b: Builder, x: Value, count: Value, cap: Value) -> None:
     """Cap any number of floats; those after the last full vector one by one."""
@@ -211,11 +216,11 @@ def _cap_all(b: Builder, x: Value, count: Value, cap: Value) -> None:
     whole = b.udiv(count, ir.Constant(count.type, LANES))
     with loop(b, whole) as each:
         place = at(b, x, each.index, 4 * LANES)
-        store(b, capped(b, load(b, place), caps), place)
+        store(b, _bent(b, load(b, place), caps), place)
     done = b.mul(whole, ir.Constant(count.type, LANES))
     with loop(b, b.sub(count, done)) as each:
         place = at(b, x, b.add(done, each.index), 4)
-        bent = capped(b, splat(b, load(b, place, f32)), caps)
+        bent = _bent(b, splat(b, load(b, place, f32)), caps)
         store(b, b.extract_element(bent, ir.Constant(i32, 0)), place)
 
 
