@@ -157,6 +157,8 @@ class VllmEngine:
 
     async def _serve(self, requests: VllmRequests, request: CompletionRequest, box: _Open) -> None:
         try:
+            if request.constraint is not None:
+                await requests.compile(request.constraint)
             if is_quick(request):
                 prepared = requests.prepare(request)
             else:

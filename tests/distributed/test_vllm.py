@@ -1,6 +1,7 @@
 """The engine over a stand-in for vLLM: its story must be the one our own engine tells."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from segue.distributed.launch import Launched, parse_options
 from segue.distributed.vllm import VllmEngine
+from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.errors import Incompatible, InvalidField, ModelUnavailable, Unavailable
 from segue.runners.fake import FakeRunner, default_capabilities
 from segue.types import (
@@ -150,6 +152,28 @@ def test_a_priority_and_an_adapter_are_handed_over() -> None:
         assert half.failed.param == "lora"
 
     run(check())
+
+
+def test_constraints_are_compiled_on_threads_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes for ever took a thread of all other requests."""
+    names: list[str] = []
+    compile_now = Compiler.compile
+
+    def compile_later(compiler: Compiler, constraint: Constraint) -> Grammar:
+        if compiler.known(constraint) is None:
+            names.append(threading.current_thread().name)
+        return compile_now(compiler, constraint)
+
+    monkeypatch.setattr(Compiler, "compile", compile_later)
+
+    async def check() -> None:
+        async with started(StandIn()) as engine:
+            constraint = Constraint(kind="choice", value=("ab",))
+            for _ in range(2):
+                assert (await told(engine, ask("x", constraint=constraint))).done
+
+    run(check())
+    assert names == ["compiler"]
 
 
 def test_a_constraint_on_a_ranked_middle_is_refused() -> None:

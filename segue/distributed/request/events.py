@@ -178,7 +178,9 @@ class RequestEvents:
     def _set_cause_at_dead_end(self, candidate: Candidate) -> None:
         """Set the cause where vLLM ended the text because its constraint allows no token, though it is not met."""
         witness = self._witnesses.get(candidate)
-        if witness is not None and candidate.cause == "eos" and not witness.is_whole:
+        if witness is None or witness.has_given_up:
+            return
+        if candidate.cause == "eos" and not witness.is_whole:
             candidate.cause = "dead_end"
 
 

@@ -1,5 +1,7 @@
 """A request prepared for vLLM: its job, as for the built-in engine, and the vLLM request of each sequence."""
 
+import asyncio
+import contextlib
 import itertools
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,13 +21,14 @@ from segue.distributed.request.mapping import (
 )
 from segue.distributed.request.room import check_room
 from segue.engine.constraints.compiler import Compiler
+from segue.engine.constraints.threads.compile_threads import CompileThreads, Outcome, Wanted
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.engine.request.sequence import Sequence as Candidate
 from segue.engine.seam import Model
 from segue.engine.tokens import check_ids, longest_piece
 from segue.errors import InvalidField, PromptTooLong
-from segue.types import CompletionRequest
+from segue.types import CompletionRequest, Constraint
 
 # At most these are prepared on the event loop: a fraction of a millisecond.
 _QUICK_CHARS = 1024
@@ -58,7 +61,29 @@ class VllmRequests:
     def __init__(self, launched: Launched) -> None:
         self.launched = launched
         self._compiler = Compiler(launched.vocab, launched.capabilities.vocab_size)
+        self._compile_threads = CompileThreads(self._compiler)
         longest_piece(launched.vocab)  # read once, here, not by the first request
+
+    async def compile(self, constraint: Constraint) -> None:
+        """Compile it, so that `prepare` finds it compiled. One that takes long delays no other request.
+
+        Raises RequestError.
+        """
+        if self._compiler.known(constraint) is not None:
+            return
+        loop = asyncio.get_running_loop()
+        coming: asyncio.Future[Outcome] = loop.create_future()
+
+        def tell(outcome: Outcome) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
+                loop.call_soon_threadsafe(
+                    lambda: None if coming.done() else coming.set_result(outcome)
+                )
+
+        self._compile_threads.submit(Wanted(constraint, tell, lambda: not coming.done()))
+        outcome = await coming
+        if isinstance(outcome, Exception):
+            raise outcome
 
     def prepare(self, request: CompletionRequest) -> VllmRequest:
         """Prepare the request. Slow unless `is_quick`; may run on any thread. Raises RequestError."""

@@ -35,6 +35,22 @@ def test_the_end_of_a_constraint(script: bytes, cause: str) -> None:
     run(check())
 
 
+def test_a_text_whose_constraint_is_not_followed_ends_as_vllm_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To follow it took seconds: whether its constraint is met is not known."""
+    monkeypatch.setattr("segue.engine.constraints.compiler._SLOW_S", -1.0)
+
+    async def check() -> None:
+        constraint = Constraint(kind="regex", value="b+")
+        async with started(StandIn(b"a")) as engine:
+            sampling = Sampling(temperature=0.0, logit_bias={EOS: 1000.0})
+            story = await told(engine, ask("x", sampling=sampling, constraint=constraint))
+        assert story.finished[0].cause == "eos"
+
+    run(check())
+
+
 @pytest.mark.parametrize(("value", "cause"), [("abc", "dead_end"), ("ab(c)?", "constraint")])
 @pytest.mark.parametrize("stride", [1, 3])
 def test_where_bans_leave_nothing_of_a_constraint(value: str, cause: str, stride: int) -> None:

@@ -52,3 +52,22 @@ def test_a_witness_sees_the_end() -> None:
     assert not witness.is_whole
     assert witness.accept(second)
     assert witness.is_whole
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_a_witness_gives_up_where_tokens_take_long(
+    is_slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was read on the event loop, for seconds: no answer of the server was written meanwhile."""
+    vocab = FakeVocab()
+    grammar = Compiler(vocab, vocab.size).compile(Constraint(kind="choice", value=("ab",)))
+    grammar.lexer.is_slow = is_slow
+    witness = Witness(grammar)
+    assert witness.has_given_up == is_slow
+    monkeypatch.setattr("segue.distributed.request.witness._SLOW_S", -1.0)
+    first, second = vocab.tokenize("ab", False, False)
+    assert not witness.accept(first)
+    assert witness.has_given_up
+    assert not witness.accept(second)
+    assert not witness.is_whole
+    assert not witness.allows(second)

@@ -14,6 +14,8 @@ from segue.types import Constraint
 log = logging.getLogger("segue.constraint")
 
 NUM_COMPILERS = 2
+# What takes less may be Python, of which several threads together would slow down the one that runs the model.
+OVERDUE_S = 2.0
 
 Outcome = Grammar | Exception
 
@@ -78,7 +80,9 @@ class CompileThreads:
         self._compiler = compiler
         self._lock = threading.Lock()
         self._compilations = Compilations()
-        work = Work(take=self._compilations.take, run=self._run, prepare=step_back)
+        work = Work(
+            take=self._compilations.take, run=self._run, prepare=step_back, overdue_s=OVERDUE_S
+        )
         self._crew = Crew("compiler", NUM_COMPILERS, self._lock, work)
         self._watch = Watch(self._lock, self._look)
 

@@ -45,6 +45,7 @@ class Work(Generic[Job]):
     run: Callable[[Job], None]
     end: Callable[[Job, float], None] = _do_nothing  # it is told the seconds that the job took
     prepare: Callable[[], None] = _do_nothing  # is called by each thread first
+    overdue_s: float = OVERDUE_S
 
 
 class Crew(Generic[Job]):
@@ -93,7 +94,7 @@ class Crew(Generic[Job]):
         """Find threads that are stuck; to be called now and then. Returns the jobs that are given up now."""
         now, given_up = self._clock(), list[Job]()
         for turn in self._turns:
-            if not turn.is_overdue and now - turn.since_s > OVERDUE_S:
+            if not turn.is_overdue and now - turn.since_s > self._work.overdue_s:
                 turn.is_overdue = True
                 step_back(turn.thread_id)
             if not turn.is_given_up and now - turn.since_s > GIVE_UP_S:

@@ -6,6 +6,7 @@ import pytest
 from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.constraints.threads.compile_threads import (
     NUM_COMPILERS,
+    OVERDUE_S,
     Compilations,
     CompileThreads,
     Outcome,
@@ -70,6 +71,12 @@ class Gated:
 
         monkeypatch.setattr(Compiler, "compile", gated)
 
+    def advance(self, seconds: float) -> None:
+        crew = self.threads._crew
+        clock = crew._clock
+        crew._clock = lambda: clock() + seconds
+        self.threads._look()
+
     def submit(self, text: str) -> "SimpleQueue[Outcome]":
         told: SimpleQueue[Outcome] = SimpleQueue()
         self.threads.submit(Wanted(regex(text), told.put, lambda: True))
@@ -84,6 +91,7 @@ def test_compilations_that_are_stuck_keep_nobody_else_waiting(
     slow = [gated.submit(f"slow{i}") for i in range(NUM_COMPILERS)]
     for _ in slow:
         gated.begun.get(timeout=PATIENCE_S)
+    gated.advance(OVERDUE_S + 0.1)
     assert isinstance(gated.submit("a").get(timeout=PATIENCE_S), Grammar)
     gated.gate.set()
     for told in slow:
@@ -92,12 +100,9 @@ def test_compilations_that_are_stuck_keep_nobody_else_waiting(
 
 def test_whoever_waits_too_long_is_told_which_field_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     gated = Gated(monkeypatch)
-    crew = gated.threads._crew
     first, same = gated.submit("slow"), gated.submit("slow")
     gated.begun.get(timeout=PATIENCE_S)
-    clock = crew._clock
-    monkeypatch.setattr(crew, "_clock", lambda: clock() + GIVE_UP_S + 1)
-    gated.threads._look()
+    gated.advance(GIVE_UP_S + 1)
     for told in (first, same, gated.submit("slow")):
         outcome = told.get(timeout=PATIENCE_S)
         assert isinstance(outcome, InvalidField)
