@@ -94,6 +94,13 @@ class Settings:
             "memory"
         ),
     )
+    kv_type: Literal["f16", "q8_0"] = field(
+        default="f16",
+        metadata=_said(
+            "what the KV cache is kept in; q8_0: 8 bits and a scale for each 32 numbers, so that the memory holds 1.9 "
+            "times the tokens"
+        ),
+    )
     num_slots: Annotated[int, Meta(ge=1, le=256)] = field(
         default=64, metadata=_said("sequences in the KV cache at once, cached prefixes included")
     )

@@ -25,9 +25,9 @@ _ANSWERING = (
 _LIBRARIES = ("xllamacpp", "llguidance")
 
 
-def promised(kernels: str, model_digest: str) -> str:
+def promised(kernels: str, model_digest: str, kv_type: str = "f16") -> str:
     """For a runner whose logits are the same bits on every machine. `kernels`: its version."""
-    return PREFIX + _digest([kernels, model_digest, _answering()])[:16]
+    return PREFIX + _digest([kernels, kv_type, model_digest, _answering()])[:16]
 
 
 def adapted(promise: str, adapters: Iterable[tuple[str, float]]) -> str:

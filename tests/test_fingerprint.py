@@ -22,9 +22,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     fingerprint.sources.cache_clear()
 
 
-def shown(kernels: str = "k", digest: str = "d") -> str:
+def shown(kernels: str = "k", digest: str = "d", kv_type: str = "f16") -> str:
     fingerprint.sources.cache_clear()
-    return fingerprint.promised(kernels, digest)
+    return fingerprint.promised(kernels, digest, kv_type)
 
 
 def test_it_looks_as_openai_made_it() -> None:
@@ -35,13 +35,13 @@ def test_it_comes_again() -> None:
     assert shown() == shown()
 
 
-def test_the_kernels_the_file_and_the_sampler_change_it(package: Path) -> None:
-    seen = {shown(), shown(kernels="K"), shown(digest="D")}
+def test_the_kernels_the_file_the_type_of_kv_and_the_sampler_change_it(package: Path) -> None:
+    seen = {shown(), shown(kernels="K"), shown(digest="D"), shown(kv_type="q8_0")}
     (package / "engine" / "sampler.py").write_text("changed\n")
     seen.add(shown())
     (package / "engine" / "sampler.py").rename(package / "engine" / "chooser.py")
     seen.add(shown())
-    assert len(seen) == 5
+    assert len(seen) == 6
 
 
 def test_line_ends_and_other_sources_do_not(package: Path) -> None:

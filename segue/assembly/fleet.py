@@ -51,7 +51,15 @@ def build_fleet(
 
 
 # What Segue's own engine is told: vLLM has options of its own for these.
-_OF_OUR_ENGINE = ("runner", "threads", "cpu_flavour", "num_slots", "chunk_rows", "step_timeout_s")
+_OF_OUR_ENGINE = (
+    "runner",
+    "threads",
+    "cpu_flavour",
+    "kv_type",
+    "num_slots",
+    "chunk_rows",
+    "step_timeout_s",
+)
 
 
 def idle_settings(settings: Settings) -> list[str]:

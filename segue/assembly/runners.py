@@ -12,9 +12,17 @@ from segue.engine.seam import Loader
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import adapter_files, gguf, names, sources, vocabularies
 from segue.models.progress import Report
-from segue.runners.cpu.loader import CpuLoader, flavour_obstacle, nonsense, weights_bytes
+from segue.runners.cpu.loader import (
+    CpuLoader,
+    flavour_obstacle,
+    kv_token_bytes,
+    nonsense,
+    weights_bytes,
+)
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
+from segue.runners.cpu.step.attention.kept import KvType
 from segue.runners.cpu.step.board import MAX_THREADS
+from segue.runners.llama.coded_kv import kv_obstacle
 from segue.runners.llama.granted import granted_obstacle
 from segue.runners.llama.partly_turned import partly_turned_obstacle
 from segue.runners.llama.runner import LlamaLoader
@@ -59,19 +67,21 @@ def choose_runner(
     for file in adapters:
         adapter_files.check(file, gguf.header(path))
     if settings.runner != "auto":
-        if obstacle := runner_obstacle(settings.runner, path, adapters):
+        if obstacle := runner_obstacle(settings.runner, path, adapters, settings.kv_type):
             raise Incompatible(f"--runner {settings.runner} cannot run {name}: {obstacle}")
         return settings.runner, ", as asked for"
     reasons: list[str] = []
     for runner in AUTO_ORDER:
-        obstacle = runner_obstacle(runner, path, adapters)
+        obstacle = runner_obstacle(runner, path, adapters, settings.kv_type)
         if obstacle is None:
             return runner, "".join(reasons)
         reasons.append(f"; {_WORDS[runner]} cannot run it: {obstacle}")
     raise Incompatible(f"nothing here can run {name}{''.join(reasons)}")
 
 
-def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> str | None:
+def runner_obstacle(
+    runner: str, path: Path, adapters: Sequence[str] = (), kv_type: KvType = "f16"
+) -> str | None:
     """Why this runner cannot run this file here, or None if it can."""
     if runner == "cpu":
         return cpu_obstacle(path, adapters)
@@ -85,16 +95,21 @@ def runner_obstacle(runner: str, path: Path, adapters: Sequence[str] = ()) -> st
         or windowless_obstacle(header)
         or granted_obstacle(header)
         or typed_obstacle(header)
+        or kv_obstacle(header, kv_type)
     )
 
 
-def runner_memory(runner: str, path: Path) -> str:
-    """Words about the memory of the weights, where a runner needs clearly more than the file has."""
-    header = gguf.header(path)
-    taken, in_file = weights_bytes(header), sum(each.num_bytes for each in header.tensors)
-    if runner != "cpu" or taken < 1.1 * in_file:
+def runner_memory(runner: str, path: Path, kv_type: KvType) -> str:
+    """Words about memory: of KV, and of weights where a runner needs clearly more than the file has."""
+    if runner != "cpu":
         return ""
-    return f"; weights take {decimal(taken)} of memory, {decimal(in_file)} in the file"
+    header = gguf.header(path)
+    each = kv_token_bytes(header, kv_type)
+    words = f"; a token takes {decimal(each)} of KV in {kv_type}" if each else ""
+    taken, in_file = weights_bytes(header), sum(each.num_bytes for each in header.tensors)
+    if taken < 1.1 * in_file:
+        return words
+    return f"{words}; weights take {decimal(taken)} of memory, {decimal(in_file)} in the file"
 
 
 def wrong_flavour(settings: Settings) -> str | None:
@@ -117,6 +132,7 @@ def _cpu(settings: Settings, path: Path, name: str, adapters: Files, report: Rep
         name=name,
         context_length=settings.context_length,
         kv_bytes=_kv_bytes(settings),
+        kv_type=settings.kv_type,
         num_slots=settings.num_slots,
         threads=settings.threads or usable_cpus(),
         max_rows=max_rows(settings),
@@ -132,6 +148,7 @@ def _llama(settings: Settings, path: Path, name: str, adapters: Files) -> Loader
         name=name,
         context_length=settings.context_length,
         kv_bytes=_kv_bytes(settings),
+        kv_precision=settings.kv_type,
         num_slots=settings.num_slots,
         threads=settings.threads or usable_cpus(),
         max_rows=max_rows(settings),

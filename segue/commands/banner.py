@@ -25,7 +25,7 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
         "runner": info.runner + _threads(info.runner, settings.threads or usable_cpus()),
         **_companions(settings),
         **_defaults(info),
-        "memory": f"{info.kv_tokens:,} tokens of KV{_states(info)}, contexts up to {_context(info, settings)}",
+        "memory": f"{_kv(info, settings)}{_states(info)}, contexts up to {_context(info, settings)}",
         "same bytes": promise,
         "keys": "asked for" if has_keys else "none: whoever reaches this address may use it",
     }
@@ -40,6 +40,12 @@ def _threads(runner: str, wanted: int) -> str:
         return ""
     most = f" (its most; not {wanted})" if used < wanted else ""
     return f", {used} thread{'s' if used > 1 else ''}{most}"
+
+
+def _kv(info: ModelInfo, settings: Settings) -> str:
+    """How many tokens it holds, and what they are kept in, where that was chosen."""
+    is_chosen = settings.kv_type != "f16" and settings.engine != "vllm"
+    return f"{info.kv_tokens:,} tokens of KV{f' in {settings.kv_type}' if is_chosen else ''}"
 
 
 def _states(info: ModelInfo) -> str:

@@ -12,6 +12,7 @@ _CONTEXT = "here it is --context-length N"
 _SLOTS = "here it is --num-slots N"
 _ROWS = "here it is --chunk-rows N"
 _THREADS = "here it is --threads N"
+_KV_TYPE = "here it is --kv-type f16, or q8_0, for keys and values"
 _NAME = "write NAME=MODEL, or --alias NAME"
 _SAMPLING = "here it is --default NAME=VALUE, such as --default temperature=0.7"
 _ALWAYS = "it is always on"
@@ -41,9 +42,8 @@ FOREIGN = {
     **dict.fromkeys(("--slots", "--props", "--metrics", "--cache-reuse"), _ALWAYS),
     **dict.fromkeys(("--enable-prefix-caching", "--enable-chunked-prefill"), _ALWAYS),
     **dict.fromkeys(("--prefix-cache-n", "-cb", "--cont-batching"), _ALWAYS),
-    **dict.fromkeys(
-        ("-ctk", "-ctv", "--cache-type-k", "--cache-type-v"), "KV is kept in 16 bits here"
-    ),
+    **dict.fromkeys(("-ctk", "-ctv", "--cache-type-k", "--cache-type-v"), _KV_TYPE),
+    **dict.fromkeys(("--kv-cache-dtype", "--pa-cache-type"), _KV_TYPE),
     **dict.fromkeys(("--server", "--v2"), "segue serve needs none: it is a server"),
     "--lora-scaled": "here it is --lora FILE@SCALE",
     **dict.fromkeys(("--enable-lora", "--lora-modules"), "here it is --lora NAME=FILE.gguf"),

@@ -82,9 +82,11 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
         "sampling": _own_sampling(path),
     }
     for runner in RUNNERS:
-        obstacle = runner_obstacle(runner, path)
-        can = f"can run it{runner_memory(runner, path)}"
-        rows[f"runner {runner}"] = can if obstacle is None else f"cannot: {obstacle}"
+        if obstacle := runner_obstacle(runner, path, kv_type=settings.kv_type):
+            rows[f"runner {runner}"] = f"cannot: {obstacle}"
+        else:
+            memory = runner_memory(runner, path, settings.kv_type)
+            rows[f"runner {runner}"] = f"can run it{memory}"
     try:
         chosen, why = choose_runner(settings, path, model)
         rows["served by"] = chosen + why

@@ -33,6 +33,7 @@ _RUNNING = (
     "threads",
     "context_length",
     "kv_memory_mib",
+    "kv_type",
     "cpu_flavour",
     "num_slots",
     "chunk_rows",

@@ -19,6 +19,7 @@ SETTINGS = (
     "cpu_flavour",
     "context_length",
     "kv_memory_mib",
+    "kv_type",
     "num_slots",
     "chunk_rows",
     "step_timeout_s",
@@ -35,6 +36,7 @@ FOREIGN = {
     "n_threads": "did you mean threads?",
     "n_batch": "did you mean chunk_rows?",
     "max_num_seqs": "did you mean num_slots?",
+    **dict.fromkeys(("kv_cache_dtype", "type_k", "type_v"), 'write kv_type="q8_0"'),
     **dict.fromkeys(("tensor_parallel_size", "gpu_memory_utilization", "dtype"), _VLLM),
     **dict.fromkeys(Options.__annotations__, _REQUEST),
 }

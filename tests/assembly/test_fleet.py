@@ -40,11 +40,11 @@ def test_adapters_and_drafts_are_refused_where_nothing_uses_them(
 
 def test_settings_that_vllm_does_not_read_are_named(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "segue")
-    ours = {"threads": 4, "max_queue": 9}
+    ours = {"threads": 4, "kv_type": "q8_0", "max_queue": 9}
     environ = {"HOME": "/nowhere", "SEGUE_NUM_SLOTS": "8"}
     warn_of_idle(config.load(ours, environ))
     assert caplog.messages == []
     warn_of_idle(config.load({**ours, "engine": "vllm"}, environ))
     (told,) = caplog.messages
-    assert "--threads, SEGUE_NUM_SLOTS;" in told
+    assert "--threads, --kv-type, SEGUE_NUM_SLOTS;" in told
     assert "max_queue" not in told

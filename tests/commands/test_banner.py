@@ -73,6 +73,13 @@ def test_it_tells_a_context_that_is_not_the_models_own() -> None:
     )
 
 
+def test_it_tells_what_kv_is_kept_in_where_that_was_chosen() -> None:
+    assert "2,048 tokens of KV, contexts" in banner(INFO, Settings(), "http://x")
+    assert "2,048 tokens of KV in q8_0, contexts" in banner(
+        INFO, Settings(kv_type="q8_0"), "http://x"
+    )
+
+
 def test_it_tells_what_states_take() -> None:
     info = replace(INFO, num_states=64, state_bytes=22_400_000)
     wanted = "2,048 tokens of KV, states of 64 sequences (22.4 MB each), contexts up to 2,048"

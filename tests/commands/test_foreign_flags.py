@@ -28,6 +28,8 @@ MOVING = sorted((Path(__file__).parents[2] / "docs" / "from").glob("*.md"))
         (["--served-model-name", "x"], "--alias"),
         (["--tensor-parallel-size", "2"], "--vllm-option"),
         (["-fa"], "nothing to choose"),
+        (["-ctk", "q8_0"], "--kv-type"),
+        (["--kv-cache-dtype", "fp8"], "--kv-type"),
     ],
 )
 def test_a_flag_of_another_server_is_answered_with_ours(arguments: list[str], advice: str) -> None:

@@ -51,9 +51,17 @@ def test_a_model_and_its_runners_are_shown(cache: Path, tiny_gguf: Path) -> None
 def test_memory_is_told_where_it_is_more_than_the_file(cache: Path, tmp_path: Path) -> None:
     shown = models("show", str(write_types(tmp_path / "x.gguf", ["IQ2_XXS"]))).output
     (line,) = (each for each in shown.splitlines() if each.startswith("runner cpu"))
-    assert line.endswith("can run it; weights take 551.2 kB of memory, 345.2 kB in the file")
+    assert line.endswith("; weights take 551.2 kB of memory, 345.2 kB in the file")
     shown = models("show", str(write_types(tmp_path / "x.gguf", ["Q4_K"]))).output
     assert "of memory" not in shown
+
+
+def test_the_memory_of_a_token_is_told(cache: Path, tiny_gguf: Path) -> None:
+    for given, words in (
+        ((), "a token takes 512 bytes of KV in f16"),
+        (("--kv-type", "q8_0"), "a token takes 272 bytes of KV in q8_0"),
+    ):
+        assert words in models("show", str(tiny_gguf), *given).output
 
 
 def test_the_context_that_is_served_is_shown_where_it_is_not_the_models_own(
@@ -85,7 +93,7 @@ def test_values_of_a_file_cannot_steer_the_terminal(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = "rotations of the type \x1b[2J are not known"
-    monkeypatch.setattr("segue.assembly.runners.runner_obstacle", lambda *_: told)
+    monkeypatch.setattr("segue.assembly.runners.runner_obstacle", lambda *_, **__: told)
     shown = models("show", "default").output
     assert "\x1b" not in shown
     assert "rotations of the type \\x1b[2J are" in shown

@@ -71,19 +71,20 @@ def _digest(values: list[Any]) -> str:
 
 @contextmanager
 def model(name: str) -> Iterator[LLM]:
-    """`embedded`, or the tiny model with weights of that type."""
+    """`embedded`, or the tiny model with weights of that type, and KV of one."""
     if name == "embedded":
         with LLM(runner="cpu") as llm:
             yield llm
         return
     with tempfile.TemporaryDirectory() as folder:
-        kind = gguf.GGMLQuantizationType[name.removeprefix("tiny ")]
+        weights, _, kv_type = name.removeprefix("tiny ").partition(", KV in ")
+        kind = gguf.GGMLQuantizationType[weights]
         path = write_tiny_gguf(f"{folder}/tiny.gguf", tensor_type=kind, seed=3)
-        with LLM(path, runner="cpu") as llm:
+        with LLM(path, runner="cpu", kv_type=kv_type or "f16") as llm:
             yield llm
 
 
-MODELS = ("tiny F32", "tiny Q8_0", "tiny Q4_1", "embedded")
+MODELS = ("tiny F32", "tiny Q8_0", "tiny Q4_1", "tiny Q4_1, KV in q8_0", "embedded")
 
 
 def main() -> None:

@@ -26,24 +26,27 @@ from segue.runners.cpu.kept_code import sources_digest
 from segue.runners.cpu.products.kernels import form_of, kernels
 from segue.runners.cpu.products.machine_code import Kept, emitted
 from segue.runners.cpu.products.processor import VARIABLE, Target, this_target
+from segue.runners.cpu.step.attention.kept import KvType
 
 # name → how many integers it takes
 ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 4, "await_left": 1, "tell_word": 2}
 _MODULE = "segue.runners.cpu.compile"
 
 
-def step_key(target: Target) -> str:
+def step_key(target: Target, kv_type: KvType = "f16") -> str:
     """The cache key: a digest of everything that the machine code depends on."""
-    machine = "\0".join((target.triple, target.cpu, target.features)).encode()
+    machine = "\0".join((target.triple, target.cpu, target.features, kv_type)).encode()
     return f"{sources_digest()}-{hashlib.sha256(machine).hexdigest()[:16]}"
 
 
-def step_code(target: Target, kept: Kept) -> bytes:
-    """The object file with ENTRIES for this processor."""
-    return kept(step_key(target), lambda: _made(target))
+def step_code(target: Target, kept: Kept, kv_type: KvType = "f16") -> bytes:
+    """The object file with ENTRIES for this processor, and KV of this type."""
+    return kept(step_key(target, kv_type), lambda: _made(target, kv_type))
 
 
-def compile_all(types: Iterable[str], flavour: str, kept: Kept, has_apart: bool) -> None:
+def compile_all(
+    types: Iterable[str], flavour: str, kept: Kept, has_apart: bool, kv_type: KvType
+) -> None:
     """Compile what a model with tensors of these types needs: the step, and in parallel all else.
 
     `has_apart`: it has phases that are compiled apart.
@@ -57,7 +60,7 @@ def compile_all(types: Iterable[str], flavour: str, kept: Kept, has_apart: bool)
 
     def make_step() -> None:
         try:
-            step.set_result(step_code(target, kept))
+            step.set_result(step_code(target, kept, kv_type))
         except BaseException as error:
             step.set_exception(error)
 
@@ -72,11 +75,13 @@ def compile_all(types: Iterable[str], flavour: str, kept: Kept, has_apart: bool)
     step.result()
 
 
-def _made(target: Target) -> bytes:
+def _made(target: Target, kv_type: KvType) -> bytes:
     command = [sys.executable, "-m", _MODULE, target.triple, target.cpu, target.features]
     theirs, ours = os.pipe()  # the system closes our end when this process ends, however it does
     try:
-        done = subprocess.run(command, env=_environment(target), stdin=theirs, capture_output=True)
+        done = subprocess.run(
+            command, env=_environment(target, kv_type), stdin=theirs, capture_output=True
+        )
     finally:
         os.close(theirs)
         os.close(ours)
@@ -95,7 +100,7 @@ def _ending(exit_code: int) -> str:
     return f"its process ended with exit code {exit_code}"
 
 
-def _environment(target: Target) -> dict[str, str]:
+def _environment(target: Target, kv_type: KvType) -> dict[str, str]:
     """For the process that compiles. It imports nothing that lies in the current folder, as `-m` would."""
     root = str(Path(__file__).parents[3])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -103,15 +108,16 @@ def _environment(target: Target) -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONSAFEPATH": "1",
-        **_said(target),
+        **_said(target, kv_type),
     }
 
 
-def _said(target: Target) -> dict[str, str]:
-    """Environment variables that tell the kernels' modules about the processor when they are imported."""
+def _said(target: Target, kv_type: KvType = "f16") -> dict[str, str]:
+    """Environment variables that tell the kernels' modules about processor and KV when they are imported."""
     return {
         "SEGUE_WIDE_REGISTERS": str(int(target.flavour.lanes >= 16)),
         "SEGUE_HALVES_BY_HAND": str(int(not target.flavour.arch)),
+        "SEGUE_KV_TYPE": kv_type,
     }
 
 

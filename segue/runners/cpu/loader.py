@@ -24,11 +24,14 @@ from segue.models.gguf.lists import lists_of_loaded
 from segue.models.origin import gguf_origin
 from segue.models.progress import Report
 from segue.runners.cpu.anatomy.families import FAMILIES
+from segue.runners.cpu.anatomy.measures import anatomy_of
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.anatomy.tensors import is_vector
 from segue.runners.cpu.kept_code import KeptCode, sources_digest, take_unwritten, unwritten
 from segue.runners.cpu.products.formats import packed_bytes
+from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.program.places import token_bytes
 from segue.runners.llama.vocab import model_info
 from segue.runners.vocab import open_vocab, vocab_obstacle
 
@@ -74,6 +77,11 @@ def weights_bytes(header: GgufHeader) -> int:
     return sum(packed_bytes(each.type, each.num_bytes) for each in header.tensors)
 
 
+def kv_token_bytes(header: GgufHeader, kv_type: KvType) -> int:
+    """The memory that a token's keys and values take, of a model that can run here."""
+    return token_bytes(anatomy_of(header).by_layer, kv_type)
+
+
 def adapter_obstacle(header: GgufHeader) -> str | None:
     """Why the CPU runner cannot apply an adapter that goes with its base."""
     family = FAMILIES.get(header.architecture)
@@ -94,10 +102,10 @@ def adapter_obstacle(header: GgufHeader) -> str | None:
     return None
 
 
-def _note(flavour: str, types: Iterable[str]) -> str:
+def _note(flavour: str, kv_type: KvType, types: Iterable[str]) -> str:
     """The name of a note on the code for these tensors: a digest of all that decides what is compiled."""
     words = fingerprint.sources("runners/cpu", "exact_math.py"), sources_digest()
-    whole = chr(0).join([*words, machine.kind_of_processor(), flavour, *types])
+    whole = chr(0).join([*words, machine.kind_of_processor(), flavour, kv_type, *types])
     return f"all-{hashlib.sha256(whole.encode()).hexdigest()[:32]}"
 
 
@@ -110,6 +118,7 @@ class CpuLoader:
     _: KW_ONLY
     context_length: int | None = None
     kv_bytes: int | None = None
+    kv_type: KvType = "f16"
     num_slots: int = 256
     threads: int = 0  # 0: all processors that the process may use
     max_rows: int = 512
@@ -137,12 +146,12 @@ class CpuLoader:
         has_apart = family is not None and family.has_streams
         kept = KeptCode(self.cache_dir, tell)
         # What is needed on this processor was noted, so that LLVM is not read only to find out.
-        note = _note(self.flavour, [*types, *["apart"] * has_apart])
+        note = _note(self.flavour, self.kv_type, [*types, *["apart"] * has_apart])
         if kept.has_all(note):
             return
         from segue.runners.cpu.compile import compile_all
 
-        compile_all(types, self.flavour, kept, has_apart)
+        compile_all(types, self.flavour, kept, has_apart, self.kv_type)
         kept.note(note)
         if is_told.is_set():
             report(what, 1, 1)
@@ -165,6 +174,7 @@ class CpuLoader:
             cache_dir=self.cache_dir,
             context_length=self.context_length,
             kv_bytes=self.kv_bytes,
+            kv_type=self.kv_type,
             num_slots=self.num_slots,
             threads=self.threads,
             max_rows=self.max_rows,
@@ -186,10 +196,11 @@ class CpuLoader:
             raise ModelUnavailable(f"{self.path} was changed while it was read")
         origin = gguf_origin(self.path, read=runner.header)
         log.info(
-            "%s: %s, KV memory for %d tokens",
+            "%s: %s, KV memory for %d tokens in %s",
             self.name,
             runner.flavour,
             limits.num_cells,
+            self.kv_type,
         )
         if limits.num_slots < self.num_slots:
             log.warning(
@@ -202,7 +213,8 @@ class CpuLoader:
         shown = None
         if limits.deterministic:
             sha256 = digest.wait()
-            shown = fingerprint.promised(fingerprint.sources("runners/cpu"), sha256)
+            kernels = fingerprint.sources("runners/cpu")
+            shown = fingerprint.promised(kernels, sha256, self.kv_type)
             origin = msgspec.structs.replace(origin, digest=sha256)
         else:
             log.warning("a library lets this process flush denormal numbers: answers may vary")

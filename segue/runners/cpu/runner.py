@@ -34,6 +34,7 @@ from segue.runners.cpu.slots.kv import BLOCK
 from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapter_tables import Adapters
+from segue.runners.cpu.step.attention.kept import KvType
 from segue.runners.cpu.step.program.phases import nothing_before, program
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.softmax import Softmax
@@ -55,6 +56,8 @@ _slot = itemgetter(0)  # of a span
 class CpuRunner:
     """Implements seam.Runner."""
 
+    _team: Team
+
     def __init__(
         self,
         path: str | Path,
@@ -62,6 +65,7 @@ class CpuRunner:
         cache_dir: str | Path,
         context_length: int | None = None,
         kv_bytes: int | None = None,
+        kv_type: KvType = "f16",
         num_slots: int = 256,
         threads: int = 0,
         max_rows: int = 512,
@@ -74,7 +78,7 @@ class CpuRunner:
         of one of them at a time; it closes this one with it. `await_quiet` is called before speeds are measured.
         """
         target = target or this_target()
-        self.flavour = target.flavour.name
+        self.flavour, self._tile_outputs = target.flavour.name, target.flavour.width
         kept = KeptCode(cache_dir)
         threads = min(threads or usable_cpus(), beside._team.size if beside else on.MAX_THREADS)
         self._weights = Weights(path, target, threads, kept)
@@ -82,16 +86,15 @@ class CpuRunner:
         context = context_of(context_length, anatomy.train_context)
         if self._weights.has("position_embd.weight"):  # learned: the model has no others
             context = min(context, anatomy.train_context)
-        self._slots = Slots(anatomy, context, kv_bytes, num_slots)
+        self._slots = Slots(anatomy, context, kv_bytes, num_slots, kv_type)
         context = min(context, self._slots.num_cells)
         self._space = Workspace(anatomy, max_rows, threads)
-        self._tile_outputs = target.flavour.width
         self._adapters = self._read_adapters(adapters) if adapters else None
         self._turns = self._weights.rotations(context)
         self._apart = apart_code(target, kept) if anatomy.family.has_streams else {}
         self._frames = self._new_frames(Drawer(anatomy.vocab_size, threads, target, kept))
         self._num_threads = threads
-        self._team: Team = beside._lent_team() if beside else self._new_team(threads, target, kept)
+        self._team = beside._lent_team(kv_type) if beside else self._new_team(threads, target, kept)
         exact_math.use(Softmax(target, kept))
         self._capabilities = Capabilities(
             num_slots=self._slots.num_slots,
@@ -212,15 +215,18 @@ class CpuRunner:
         frame.num_phases = len(instructions)
 
     def _new_team(self, threads: int, target: Target, kept: KeptCode) -> Team:
-        code = link(step_code(target, kept), [*ENTRIES], target)
+        code = link(step_code(target, kept, self._slots.kv.kv_type), [*ENTRIES], target)
         made = {
             name: kernel(code[name], count, keeps_gil=name in _SHORT)
             for name, count in ENTRIES.items()
         }
         return Team(threads, Kernels(**made))
 
-    def _lent_team(self) -> Team:
+    def _lent_team(self, kv_type: KvType) -> Team:
+        """For a runner beside this one, with the same type of KV: the threads' code has one."""
         self._check_idle()
+        if kv_type != self._slots.kv.kv_type:
+            raise ValueError(f"a runner beside one with KV in {self._slots.kv.kv_type}")
         return self._team
 
     # --- a step ---
@@ -344,6 +350,7 @@ class CpuRunner:
             logits_row=self._weights.anatomy.vocab_size,
             kv=kv.places,
             block_bytes=kv.stride,
+            kv_type=kv.kv_type,
             turns=tuple(map(address, self._turns)),
             mixture=space.mixture,
             streams=space.streams,

@@ -16,18 +16,19 @@ from segue.models.gguf.lists import lists_of_loaded
 from segue.models.origin import gguf_origin
 from segue.runners.llama import c_api
 from segue.runners.llama.cell_ledger import CellLedger
+from segue.runners.llama.coded_kv import NO_FLASH_ATTENTION
 from segue.runners.llama.vocab import LlamaVocab, model_info
 
 __all__ = ["LlamaLoader", "LlamaRunner", "LlamaVocab", "model_info"]
 
 SEQUENCES_WORTH = 4  # full-length sequences that the KV cache holds by default
 MEMORY_SHARE = 4  # of the machine's memory, the cache takes at most a fourth
-NO_FLASH_ATTENTION = {"plm"}  # architectures on which it ends the process
 MAX_RECURRENT_SLOTS = 16  # each reserves its whole state, which can be tens of megabytes
 MICRO_BATCH = 512  # rows that llama.cpp computes at once; scratch memory grows with it
 
-Precision = Literal["f16", "f32"]
-KV_TYPES = {"f16": c_api.TYPE_F16, "f32": c_api.TYPE_F32}
+Precision = Literal["f16", "q8_0", "f32"]
+KV_TYPES = {"f16": c_api.TYPE_F16, "q8_0": c_api.TYPE_Q8_0, "f32": c_api.TYPE_F32}
+BYTES_OF_32 = {"f16": 64, "q8_0": 34, "f32": 128}  # numbers in the cache
 DECODE_FAULTS = {1: "no free KV cells", 2: "aborted", -1: "invalid batch", -2: "out of memory"}
 
 
@@ -59,11 +60,13 @@ class LlamaRunner:
             num_slots = min(num_slots, most_slots)
             context_length = context_of(context_length, self._train_context)
             params = self._api.llama_context_default_params()
-            params.n_ctx = self._num_cells(context_length, kv_bytes)
+            params.n_ctx = self._num_cells(context_length, kv_bytes, kv_precision)
             params.type_k = params.type_v = KV_TYPES[kv_precision]
             # Flash attention would round f32 to f16 again.
             if kv_precision == "f32" or self._architecture in NO_FLASH_ATTENTION:
                 params.flash_attn_type = c_api.FLASH_ATTENTION_OFF
+            elif kv_precision == "q8_0":  # values of 8 bits need it
+                params.flash_attn_type = c_api.FLASH_ATTENTION_ON
             self._context = self._open_context(params, num_slots, threads, max_rows)
         except BaseException:
             self.close()
@@ -221,7 +224,7 @@ class LlamaRunner:
     def _train_context(self) -> int:
         return int(self._api.llama_model_n_ctx_train(self._model))
 
-    def _num_cells(self, context_length: int, kv_bytes: int | None) -> int:
+    def _num_cells(self, context_length: int, kv_bytes: int | None, precision: Precision) -> int:
         """KV cells by `kv_bytes`; by default a few full sequences, within a share of the memory."""
         api, model = self._api, self._model
         head_size = int(
@@ -229,7 +232,7 @@ class LlamaRunner:
             or api.llama_model_n_embd(model) // max(1, api.llama_model_n_head(model))
         )
         values = 2 * api.llama_model_n_layer(model) * api.llama_model_n_head_kv(model) * head_size
-        cell_bytes: int = max(1, 2 * values)  # a value is a half float
+        cell_bytes: int = max(1, values * BYTES_OF_32[precision] // 32)
         if kv_bytes is not None:
             return max(context_length, kv_bytes // cell_bytes)
         affordable = _memory_bytes() // MEMORY_SHARE // cell_bytes

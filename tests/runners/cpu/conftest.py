@@ -13,6 +13,7 @@ from segue import config
 from segue.runners.cpu.draws import drawer
 from segue.runners.cpu.products.processor import FLAVOURS, Flavour, Target
 from segue.runners.cpu.runner import CpuRunner
+from segue.runners.cpu.step.attention.kept import KvType
 from tests.support.models.tiny_gguf import write_tiny_gguf
 
 NOT_A_HALF = 0x7E00  # not a number, as f16
@@ -25,13 +26,20 @@ def load(
     target: Target | None = None,
     adapters: Mapping[str, str] | None = None,
     beside: CpuRunner | None = None,
+    kv_type: KvType = "f16",
     **options: int,
 ) -> CpuRunner:
     settings: dict[str, Any] = {"num_slots": 6, "threads": 2, "max_rows": 256}
     settings |= {"kv_bytes": 512 << 10} | options
     cache_dir = config.load({}).cache_dir
     return CpuRunner(
-        path, cache_dir=cache_dir, target=target, adapters=adapters, beside=beside, **settings
+        path,
+        cache_dir=cache_dir,
+        target=target,
+        adapters=adapters,
+        beside=beside,
+        kv_type=kv_type,
+        **settings,
     )
 
 

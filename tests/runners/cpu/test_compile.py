@@ -65,7 +65,7 @@ def test_it_ends_with_the_process_that_wants_the_code() -> None:
     command = [sys.executable, "-m", compile.__name__, target.triple, target.cpu, target.features]
     with subprocess.Popen(
         command,
-        env=compile._environment(target),
+        env=compile._environment(target, "f16"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

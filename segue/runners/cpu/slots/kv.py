@@ -7,7 +7,8 @@ from segue.errors import Incompatible
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.memory import address, available_bytes, zeros
 from segue.runners.cpu.slots.blocks import BlockTables, Copy
-from segue.runners.cpu.step.program.places import block_bytes, layer_bytes
+from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.program.places import block_bytes, layer_bytes, token_bytes
 
 BLOCK = 32
 SEQUENCES_WORTH = 16  # full-length sequences that the KV cache holds by default
@@ -17,12 +18,21 @@ MEMORY_SHARE = 4  # by default the KV cache takes at most a fourth of the availa
 class Kv:
     """The KV cache of a model. Pages that were never written take no memory."""
 
-    def __init__(self, anatomy: Anatomy, context: int, kv_bytes: int | None, num_slots: int):
-        self.num_blocks = _num_blocks(anatomy, context, kv_bytes, num_slots)
+    def __init__(
+        self,
+        anatomy: Anatomy,
+        context: int,
+        kv_bytes: int | None,
+        num_slots: int,
+        kv_type: KvType = "f16",
+    ):
+        each = BLOCK * token_bytes(anatomy.by_layer, kv_type)
+        self.num_blocks = _num_blocks(each, context, kv_bytes, num_slots)
+        self.kv_type = kv_type
         # A block's layers are contiguous, so that memory use grows with the tokens held.
-        shape = (self.num_blocks, _cells_bytes(anatomy) // 2)
-        self._blocks: NDArray[np.uint16] = zeros(shape, np.uint16, huge=True)  # f16
-        self.places = _places(anatomy, address(self._blocks))
+        shape = (self.num_blocks, each // 2)
+        self._blocks: NDArray[np.uint16] = zeros(shape, np.uint16, huge=True)
+        self.places = _places(anatomy, kv_type, address(self._blocks))
         self.tables = BlockTables(num_slots, self.num_blocks, BLOCK)
         # A copy of the block tables in the layout that compiled code reads.
         self._rows: NDArray[np.int64] = zeros((num_slots, -(-context // BLOCK)), np.int64)
@@ -62,26 +72,20 @@ class Kv:
         self._blocks[copy.dst] = self._blocks[copy.src]
 
 
-def _cells_bytes(anatomy: Anatomy) -> int:
-    """Bytes of a block: keys and values of all layers."""
-    return sum(layer_bytes(layer) for layer in anatomy.by_layer if layer.has_keys)
-
-
-def _places(anatomy: Anatomy, place: int) -> tuple[tuple[int, int], ...]:
+def _places(anatomy: Anatomy, kv_type: KvType, place: int) -> tuple[tuple[int, int], ...]:
     """The addresses of each layer's keys and values in block 0, which begins at `place`."""
     found: list[tuple[int, int]] = []
     for layer in anatomy.by_layer:
         if layer.has_keys:
-            found.append((place, place if layer.latent else place + block_bytes(layer)))
-            place += layer_bytes(layer)
+            found.append((place, place if layer.latent else place + block_bytes(layer, kv_type)))
+            place += layer_bytes(layer, kv_type)
         else:
             found.append(found[layer.keys_of] if layer.keys_of >= 0 else (0, 0))
     return tuple(found)
 
 
-def _num_blocks(anatomy: Anatomy, context: int, kv_bytes: int | None, num_slots: int) -> int:
-    """How many blocks to allocate. Without `kv_bytes`, at least one sequence of full length fits."""
-    each = _cells_bytes(anatomy)
+def _num_blocks(each: int, context: int, kv_bytes: int | None, num_slots: int) -> int:
+    """How many blocks of `each` bytes to allocate. Without `kv_bytes`, at least one sequence of full length fits."""
     one_sequence = -(-context // BLOCK)
     if not each:  # no layer has attention: what limits sequences is their states
         return min(num_slots, SEQUENCES_WORTH) * one_sequence

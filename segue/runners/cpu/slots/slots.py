@@ -4,14 +4,22 @@ from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.slots.blocks import BlockTables
 from segue.runners.cpu.slots.kv import BLOCK, Kv
 from segue.runners.cpu.slots.states import States
+from segue.runners.cpu.step.attention.kept import KvType
 
 
 class Slots:
-    def __init__(self, anatomy: Anatomy, context: int, kv_bytes: int | None, num_slots: int):
+    def __init__(
+        self,
+        anatomy: Anatomy,
+        context: int,
+        kv_bytes: int | None,
+        num_slots: int,
+        kv_type: KvType = "f16",
+    ):
         """`num_slots`: how many are wanted; states may take more memory than is there for so many."""
         self.states = States(anatomy, num_slots) if anatomy.has_states else None
         self.num_slots = num_slots if self.states is None else self.states.num_slots
-        self.kv = Kv(anatomy, context, kv_bytes, self.num_slots)
+        self.kv = Kv(anatomy, context, kv_bytes, self.num_slots, kv_type)
 
     @property
     def num_cells(self) -> int:

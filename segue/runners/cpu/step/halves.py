@@ -32,17 +32,29 @@ def widened(b: Builder, address: Value) -> Value:
     """16 finite halves as floats."""
     if not _is_by_hand:
         return b.fpext(load(b, address, HALVES, 2), FLOATS)
-    bits = b.zext(load(b, address, _SHORTS, 2), INTS)
+    return widened_words(b, load(b, address, _SHORTS, 2))
+
+
+def widened_words(b: Builder, words: Value) -> Value:
+    """The same of 16-bit words that are in registers."""
+    if not _is_by_hand:
+        return b.fpext(b.bitcast(words, HALVES), FLOATS)
+    bits = b.zext(words, INTS)
     body = b.shl(b.and_(bits, ints(0x7FFF)), ints(13))
     scaled = b.fmul(b.bitcast(body, FLOATS), floats(2.0**112))
     sign = b.shl(b.and_(bits, ints(0x8000)), ints(16))
     return b.bitcast(b.or_(b.bitcast(scaled, INTS), sign), FLOATS)
 
 
-def narrowed(b: Builder, value: Value) -> Value:
-    """16 floats as 16-bit words: the nearest finite halves. Never infinite, so that 0 times a value is 0, not NaN."""
+def bounded(b: Builder, value: Value) -> Value:
+    """What lies among finite halves. Never infinite, so that 0 times a value is 0, not NaN."""
     value = greater(b, value, floats(-_LARGEST))
-    value = b.select(b.fcmp_ordered("<", value, floats(_LARGEST)), value, floats(_LARGEST))
+    return b.select(b.fcmp_ordered("<", value, floats(_LARGEST)), value, floats(_LARGEST))
+
+
+def narrowed(b: Builder, value: Value) -> Value:
+    """16 floats as 16-bit words: the nearest finite halves."""
+    value = bounded(b, value)
     if not _is_by_hand:
         return b.bitcast(b.fptrunc(value, HALVES), _SHORTS)
     bits = b.bitcast(value, INTS)

@@ -5,8 +5,10 @@ from typing import Any
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.attention.attend import attend, put_key, put_value
+from segue.runners.cpu.step.attention.attend import attend
+from segue.runners.cpu.step.attention.numbers import LINE
 from segue.runners.cpu.step.attention.scratch import BLOCK, TILE_ROWS
+from segue.runners.cpu.step.attention.storing import put_key, put_value
 from segue.runners.cpu.step.attention.tiles import fetch_ahead
 from segue.runners.cpu.step.lanes import add_into, norm, quantise, rotate, scale
 from segue.runners.cpu.step.pieces import finish
@@ -48,7 +50,8 @@ from segue.runners.cpu.step.pieces import finish
     SLOPES,  # address of one number per head, by which scores fall with distance; 0: none
     MIXED,  # numbers of a value
     NORM_BIAS,  # bytes from the weights of a head's norm to its bias; 0: it has none
-) = range(1, 36)
+    HEAD_BYTES,  # of the keys of a head in a block, and of its values
+) = range(1, 37)
 
 
 @compiled
@@ -74,8 +77,8 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
     position = word(word(board + 8 * on.POSITIONS) + 8 * m)
     table = word(word(board + 8 * on.TABLES) + 8 * m)
     block = word(table + 8 * (position // BLOCK)) * word(row + 8 * BLOCK_BYTES)
-    block += head * size * BLOCK * 2
-    fetch_ahead(word(row + 8 * KEYS) + block, size)
+    block += head * word(row + 8 * HEAD_BYTES)
+    fetch_ahead(word(row + 8 * KEYS) + block, word(row + 8 * HEAD_BYTES) // LINE)
     queries = word(board + 8 * on.QUERIES)
     queries += (head * word(board + 8 * on.ROWS) + m) * shared * size * 4
     factor = real(row + 8 * SCALE)
@@ -103,8 +106,8 @@ def _prepare(board: Any, row: Any, m: Any, head: Any) -> None:
         kind, epsilon = word(row + 8 * NORM), real(row + 8 * EPSILON)
         norm(kind, value, word(row + 8 * V_NORM), 0, epsilon, value, mixed)
     place = position % BLOCK
-    put_key(key, word(row + 8 * KEYS) + block + place * 2, size)
-    put_value(value, word(row + 8 * VALUES) + block + place * size * 2, mixed)
+    put_key(key, word(row + 8 * KEYS) + block, place, size)
+    put_value(value, word(row + 8 * VALUES) + block, place, mixed, size)
 
 
 @compiled
@@ -142,7 +145,7 @@ def _first_block(board: Any, row: Any, i: Any) -> Any:
     item, head = _place(board, row, i), _head(board, row, i)
     table = word(word(board + 8 * on.TABLES) + 8 * word(item))
     block = word(table) * word(row + 8 * BLOCK_BYTES)
-    return word(row + 8 * KEYS) + block + head * word(row + 8 * SIZE) * BLOCK * 2
+    return word(row + 8 * KEYS) + block + head * word(row + 8 * HEAD_BYTES)
 
 
 @compiled
@@ -177,7 +180,7 @@ def _attend_item(
     size, shared = word(row + 8 * SIZE), word(row + 8 * SHARED)
     mixed = word(row + 8 * MIXED)
     columns = word(row + 8 * KEY_HEADS) * shared * mixed
-    offset = head * size * BLOCK * 2
+    offset = head * word(row + 8 * HEAD_BYTES)
     queries = word(board + 8 * on.QUERIES)
     queries += (head * word(board + 8 * on.ROWS) + first) * shared * size * 4
     out = word(board + 8 * on.HEADS_FLOATS) + (first * columns + head * shared * mixed) * 4

@@ -13,8 +13,9 @@ from segue.runners.cpu.products.kernels import COLUMNS, TILES
 from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.attention.attend import attend, put_value
+from segue.runners.cpu.step.attention.attend import attend
 from segue.runners.cpu.step.attention.scratch import BLOCK
+from segue.runners.cpu.step.attention.storing import put_value
 from segue.runners.cpu.step.lanes import norm, quantise, rotate, scale
 from segue.runners.cpu.step.pieces import finish, piece
 
@@ -66,7 +67,7 @@ def _store_key(board: Any, row: Any, m: Any) -> None:
     _rotate(row, key + 4 * rank, position)
     table, size = word(word(board + 8 * on.TABLES) + 8 * m), rank + word(row + 8 * TURNED)
     block = word(table + 8 * (position // BLOCK)) * word(row + 8 * BLOCK_BYTES)
-    put_value(key, word(row + 8 * KEYS) + block + position % BLOCK * size * 2, size)
+    put_value(key, word(row + 8 * KEYS) + block, position % BLOCK, size, size)
     asked = word(row + 8 * QUERY_RANK)
     if asked:
         out = word(board + 8 * on.HIDDEN_FLOATS) + m * asked * 4

@@ -11,8 +11,11 @@ from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step.atomics import real, word
 from segue.runners.cpu.step.attention.attend import attend
+from segue.runners.cpu.step.attention.kept import head_bytes
+from segue.runners.cpu.step.attention.numbers import kv_type
 from segue.runners.cpu.step.attention.scratch import BLOCK, scratch_bytes
 from segue.runners.cpu.step.program.words import float_word
+from tests.runners.cpu.step.kept_numbers import WRITE_KEYS, WRITE_VALUES
 
 Doubles = NDArray[np.float64]
 NUM_WORDS = 19
@@ -50,8 +53,8 @@ def attended(words: Any) -> Any:
 class Text:
     """Tokens with a key and a value each; the last `positions` have queries, GROUP heads each."""
 
-    keys: NDArray[np.float16]  # [tokens][size]
-    values: NDArray[np.float16]
+    keys: NDArray[np.floating]  # [tokens][size], which the KV cache can hold
+    values: NDArray[np.floating]
     queries: NDArray[np.float32]  # [positions][GROUP][size]
     window: int = 0
     cap: float = 0.0
@@ -84,11 +87,12 @@ class Text:
     def computed(self, kernel: Callable[..., int]) -> NDArray[np.float32]:
         size, count, positions = self.keys.shape[1], len(self.keys), len(self.queries)
         num_blocks = -(-count // BLOCK)
-        blocks: NDArray[np.float16] = zeros((num_blocks, 2 * BLOCK * size), np.float16)
-        for i in range(count):
-            block = blocks[num_blocks - 1 - i // BLOCK]
-            block[: BLOCK * size].reshape(size, BLOCK)[:, i % BLOCK] = self.keys[i]
-            block[BLOCK * size :].reshape(BLOCK, size)[i % BLOCK] = self.values[i]
+        half = head_bytes(kv_type, size)
+        blocks: NDArray[np.uint8] = zeros((num_blocks, 2 * half), np.uint8)
+        for block, start in zip(blocks[::-1], range(0, count, BLOCK), strict=True):
+            tokens = slice(min(BLOCK, count - start))
+            WRITE_KEYS[kv_type](block[:half], tokens, self.keys[start : start + BLOCK])
+            WRITE_VALUES[kv_type](block[half:], tokens, self.values[start : start + BLOCK])
         table: NDArray[np.int64] = np.arange(num_blocks)[::-1].copy()
         queries, out = self.queries.copy(), np.full_like(self.queries, np.nan)
         scratch: NDArray[np.int8] = zeros(scratch_bytes(size), np.int8)
@@ -96,7 +100,7 @@ class Text:
         sinks, slopes = (0 if x is None else address(x) for x in (self.sinks, self.slopes))
         kv = address(blocks)
         words[:4] = [address(queries), positions * GROUP, GROUP, count - positions + 1]
-        words[4:10] = [kv, kv + 2 * BLOCK * size, 4 * BLOCK * size, address(table), size, size]
+        words[4:10] = [kv, kv + half, 2 * half, address(table), size, size]
         words[10:14] = [address(scratch), address(out), 4 * GROUP * size, 4 * size]
         words[14:] = [self.window, float_word(self.cap), sinks, slopes, 0]
         kernel(address(words))

@@ -1,4 +1,4 @@
-"""Attention of one flavour, in a process of its own: how wide registers are is decided when modules are read."""
+"""Attention of one flavour and type of KV, in a process of its own: both are decided when modules are read."""
 
 import hashlib
 import os
@@ -10,9 +10,12 @@ import numpy as np
 
 from segue.runners.cpu.compile import _said
 from segue.runners.cpu.products.processor import Flavour, target_of
+from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.numbers import kv_type
 from segue.runners.cpu.step.attention.tiles import is_wide
 from tests.runners.cpu.conftest import BY_NAME
 from tests.runners.cpu.step.attention_alone import Text, attended
+from tests.runners.cpu.step.kept_numbers import KEPT
 from tests.runners.cpu.translation.test_functions import built
 
 _CHANGES: tuple[dict[str, object], ...] = (
@@ -22,9 +25,9 @@ _CHANGES: tuple[dict[str, object], ...] = (
 )
 
 
-def asked(flavour: Flavour) -> str:
-    """What `told` says in a process whose modules know this flavour."""
-    environ = {**os.environ, **_said(target_of(flavour))}
+def asked(flavour: Flavour, own_type: KvType = "f16") -> str:
+    """What `told` says in a process whose modules know this flavour and this type of KV."""
+    environ = {**os.environ, **_said(target_of(flavour), own_type)}
     command = [sys.executable, "-m", __name__, flavour.name]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     return done.stdout.strip()
@@ -46,7 +49,7 @@ def told(flavour: Flavour) -> str:
 def _text(positions: int) -> Text:
     """With columns left over beside whole vectors of wide registers."""
     random = np.random.default_rng(positions)
-    keys, values = (random.standard_normal((600, 48)).astype(np.float16) for _ in range(2))
+    keys, values = (KEPT[kv_type](random.standard_normal((600, 48))) for _ in range(2))
     queries = (random.standard_normal((positions, 3, 48)) / 2).astype(np.float32)
     return Text(keys, values, queries)
 

@@ -165,9 +165,17 @@ def test_the_sign_of_a_0_does_not_tell_of_tokens_that_a_row_does_not_see(
     assert alone[0].tobytes() == both.computed(kernel)[0].tobytes()
 
 
+WIDTHS = {(flavour.lanes >= 16, flavour.arch): flavour for flavour in possible()}
+
+
 def test_registers_of_every_width_that_this_machine_has_give_the_same_bits() -> None:
     """The other tests here have the kernels for narrow ones."""
-    widths = {(flavour.lanes >= 16, flavour.arch): flavour for flavour in possible()}
-    is_here = {flavour: flavour.arch and flavour.lanes < 16 for flavour in widths.values()}
+    is_here = {flavour: flavour.arch and flavour.lanes < 16 for flavour in WIDTHS.values()}
     digests = {each.name: told(each) if here else asked(each) for each, here in is_here.items()}
+    assert len(set(digests.values())) == 1, digests
+
+
+def test_codes_of_8_bits_give_the_same_bits_with_every_width_too() -> None:
+    """Near to what the definition says of the numbers that are kept."""
+    digests = {each.name: asked(each, "q8_0") for each in WIDTHS.values()}
     assert len(set(digests.values())) == 1, digests

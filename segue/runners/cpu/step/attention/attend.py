@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from segue.runners.cpu.emit import LANES, Builder, Value, ahead, at, load, loop, store
-from segue.runners.cpu.kernel import INT, VOID, compiled, define
+from segue.runners.cpu.emit import LANES
+from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step.atomics import put_real, real, word
-from segue.runners.cpu.step.attention.latents import score_latents
+from segue.runners.cpu.step.attention.latents import ARE_COPIED, score_latents
 from segue.runners.cpu.step.attention.scratch import (
     BLOCK,
     FIRST_ROWS,
@@ -48,25 +48,7 @@ from segue.runners.cpu.step.attention.tiles import (
     score_few,
     score_tiles,
 )
-from segue.runners.cpu.step.halves import lane, narrowed, put_halves
-from segue.runners.cpu.step.lanes import add_into, add_scaled, clear, copy, vectors
-
-
-@define(VOID, INT, INT, INT)
-def put_key(b: Builder, x: Value, out: Value, count: Value) -> None:
-    """Write one token's column of a block of keys."""
-    with loop(b, vectors(b, count)) as each:
-        column = narrowed(b, load(b, at(b, x, each.index, 64)))
-        place = at(b, out, each.index, 2 * BLOCK * LANES)
-        for i in range(LANES):
-            store(b, lane(b, column, i), ahead(b, place, 2 * BLOCK * i), 2)
-
-
-@define(VOID, INT, INT, INT)
-def put_value(b: Builder, x: Value, out: Value, count: Value) -> None:
-    """Write one token's row of a block of values."""
-    with loop(b, vectors(b, count)) as each:
-        put_halves(b, load(b, at(b, x, each.index, 64)), at(b, out, each.index, 32))
+from segue.runners.cpu.step.lanes import add_into, add_scaled, clear, copy
 
 
 @compiled
@@ -109,8 +91,8 @@ def _score_segment(
     scratch: Any,
     floats: Any,
 ) -> None:
-    """All rows against the segment's keys, which may have the values in them. `floats`: where tiles copy a block; 0:
-    the rows are few.
+    """All rows against the segment's keys, which may have the values in them. `floats`: where a block is copied; 0: it
+    is read as it is, since the rows are few.
     """
     for position in range(begin, end, BLOCK):
         block = _block(keys, table, position, stride)
@@ -292,23 +274,24 @@ def attend(
     scaled so that scores are exponents of 2.
 
     `keys` and `values` are those of the head in block 0; the block table is at `table`. If both are one address, keys
-    lie token by token, and the first `mixed` numbers of each are its value; else values lie as far apart as keys are
-    wide, and have `mixed` numbers. Results go to `out`, positions `out_bytes` and heads `head_bytes` apart. A row sees
-    the last `window` tokens (0: all; below 0: a chunk); `cap` (0: none) limits scores by tanh; `sinks` (0: none) is the
-    address of one score per head that takes a share of the softmax but adds no value; `slopes` (0: none) that of one
-    number per head, by which scores fall with each token of distance. `upcoming` (0: none) is the block that will be
-    read after this call.
+    lie token by token, and the first `mixed` numbers of each are its value; else values have the room of keys, and
+    `mixed` numbers. Results go to `out`, positions `out_bytes` and heads `head_bytes` apart. A row sees the last
+    `window` tokens (0: all; below 0: a chunk); `cap` (0: none) limits scores by tanh; `sinks` (0: none) is the address
+    of one score per head that takes a share of the softmax but adds no value; `slopes` (0: none) that of one number per
+    head, by which scores fall with each token of distance. `upcoming` (0: none) is the block that will be read after
+    this call.
     """
     part = scratch + TOTAL + TILE_ROWS * mixed * 4
-    floats, padded, scored = 0, rows, rows
+    copies, floats, padded, scored = part + FIRST_ROWS * mixed * 4, 0, rows, rows
     if rows > FEW:
-        floats = part + FIRST_ROWS * mixed * 4
+        floats = copies
         padded = -(-rows // HALF_TILE) * HALF_TILE
         if keys == values:
             _clear_scores(rows, padded, scratch)
         else:
-            _take_queries(q, rows, padded, size, floats + SEGMENT * size * 4)
-            q, scored = floats + SEGMENT * size * 4, padded
+            _take_queries(q, rows, padded, size, copies + SEGMENT * size * 4)
+            q, scored = copies + SEGMENT * size * 4, padded
+    copied = copies if ARE_COPIED and keys == values else floats
     last = context + (rows - 1) // group
     first = _unseen(context, 0, group, 0, window) // BLOCK * BLOCK
     _begin(rows, padded, scratch, mixed)
@@ -317,7 +300,7 @@ def attend(
         begin, end = max(first, start), min(last, start + SEGMENT)
         after = _block(keys, table, end, stride) if end < last else upcoming
         _score_segment(
-            q, scored, begin, end, start, keys, values, stride, table, size, scratch, floats
+            q, scored, begin, end, start, keys, values, stride, table, size, scratch, copied
         )
         _weigh(rows, group, context, start, end, window, cap, slopes, scratch, mixed)
         p, sums = scratch + SCORES + 4 * (begin - start), scratch + TOTAL

@@ -25,18 +25,20 @@ from segue.runners.cpu.emit import (
     store,
 )
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
-from segue.runners.cpu.step.attention.scratch import BLOCK, ROW_BYTES
-from segue.runners.cpu.step.attention.tiles import (
+from segue.runners.cpu.step.attention.numbers import (
     FLOATS,
     HALVES,
+    KEPT,
     LINE,
-    Numbers,
-    by_rows,
+    Codes,
+    Plain,
     fetch,
-    is_wide,
 )
+from segue.runners.cpu.step.attention.scratch import BLOCK, ROW_BYTES
+from segue.runners.cpu.step.attention.tiles import by_rows, is_wide
 from segue.runners.cpu.step.lanes import vectors
 
+ARE_COPIED = isinstance(KEPT, Codes)  # even if the rows are few
 # Rows and tokens worked on together: 24 sums in registers of 512 bits, 6 in narrower ones.
 _ROWS, _TOKENS = 3, 8 if is_wide else 2
 
@@ -58,7 +60,7 @@ def added_up(b: Builder, sums: list[Value]) -> Value:
     return sums[0]
 
 
-def _score(b: Builder, rows: int, args: list[Value], numbers: Numbers) -> None:
+def _score(b: Builder, rows: int, args: list[Value], numbers: Plain) -> None:
     """q, row_bytes, keys, following, out, dimensions: _TOKENS tokens. f16: prefetches as much at `following`."""
     q, row_bytes, keys, following, out, dimensions = args
     queries = [b.add(q, b.mul(row_bytes, number(row))) for row in range(rows)]
@@ -85,8 +87,15 @@ _score_halves, _score_floats = (
 
 
 @define(VOID, INT, INT, INT, INT)
-def _widen(b: Builder, x: Value, following: Value, out: Value, count: Value) -> None:
-    """Copy f16 as floats. Prefetches as much at `following`."""
+def _widen(b: Builder, x: Value, following: Value, out: Value, size: Value) -> None:
+    """Copy a block as floats, [32][size]. Prefetches the one at `following`."""
+    if isinstance(KEPT, Codes):
+        _widen_codes(b, x, following, out, size)
+    else:
+        _widen_halves(b, x, following, out, b.mul(size, number(BLOCK)))
+
+
+def _widen_halves(b: Builder, x: Value, following: Value, out: Value, count: Value) -> None:
     with loop(b, b.udiv(count, number(2 * LANES))) as each:
         fetch(b, at(b, following, each.index, LINE))
         for half in range(2):
@@ -94,13 +103,24 @@ def _widen(b: Builder, x: Value, following: Value, out: Value, count: Value) -> 
             store(b, value, ahead(b, at(b, out, each.index, 2 * LINE), 4 * LANES * half))
 
 
+def _widen_codes(b: Builder, x: Value, following: Value, out: Value, size: Value) -> None:
+    with loop(b, vectors(b, size)) as each:
+        column = b.mul(each.index, number(LANES))
+        read = KEPT.values(b, x, following, column, 1, size)
+        with loop(b, number(BLOCK)) as token:
+            [value] = read(token.index)
+            store(b, value, at(b, out, b.add(b.mul(token.index, size), column), 4))
+
+
 @compiled
 def score_latents(
     q: Any, rows: Any, keys: Any, following: Any, floats_out: Any, out: Any, size: Any
 ) -> None:
-    """`rows` queries against 32 tokens of f16 keys. Many rows read a copy as floats, which is made at `floats_out`."""
+    """`rows` queries against 32 tokens. Many rows read a copy as floats, which is made at `floats_out`, and few rows do
+    too if keys are codes.
+    """
     if floats_out:
-        _widen(keys, following, floats_out, BLOCK * size)
+        _widen(keys, following, floats_out, size)
     for token in range(0, BLOCK, _TOKENS):
         for row in range(0, rows, _ROWS):
             query, place = q + row * size * 4, out + row * ROW_BYTES + 4 * token

@@ -1,16 +1,14 @@
 """Inner loops of attention: query rows against a block's keys, and a block's values added up by their shares.
 
-A block holds keys as [dimension][32] (lanes are tokens, no sum crosses lanes) and values as [32][dimension]. Few rows
-read the f16 block itself and prefetch the one after it. Of many rows the first tile copies the block as f32, which the
-others read.
+A block holds keys as [dimension][32] (lanes are tokens, no sum crosses lanes) and values as [32][dimension], in the
+numbers that the KV cache keeps. Few rows read the block itself and prefetch the one after it. Of many rows the first
+tile copies the block as f32, which the others read.
 """
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-from llvmlite import ir
+from typing import Any
 
 from segue.runners.cpu.emit import (
     LANES,
@@ -18,21 +16,19 @@ from segue.runners.cpu.emit import (
     Value,
     ahead,
     at,
-    call,
     cell,
     f32,
     floats,
     fma,
-    i8,
-    i32,
     load,
     loop,
     number,
-    pointer,
     splat,
     store,
 )
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
+from segue.runners.cpu.step.attention.kept import head_bytes
+from segue.runners.cpu.step.attention.numbers import FLOATS, KEPT, LINE, Numbers, fetch, kv_type
 from segue.runners.cpu.step.attention.scratch import (
     BLOCK,
     FIRST_ROWS,
@@ -41,7 +37,6 @@ from segue.runners.cpu.step.attention.scratch import (
     SEGMENT,
     TILE_ROWS,
 )
-from segue.runners.cpu.step.halves import widened
 
 WIDE_REGISTERS = "SEGUE_WIDE_REGISTERS"  # set by compile.py
 is_wide = os.environ.get(WIDE_REGISTERS) == "1"
@@ -56,24 +51,8 @@ _MOST, _FEW_VECTORS = (
     (8, 16) if is_wide else (4, 4)
 )  # rows of the largest kernel for few, vectors of sums
 
-LINE = 64  # bytes of a cache line
+_PART_BYTES = head_bytes(kv_type, QUERY_PART)  # of keys that meet a part of queries
 Kernel = Callable[..., Any]
-
-
-class Numbers(NamedTuple):
-    """How a block's numbers lie in memory: bytes of each, and how 16 are read as floats."""
-
-    size: int
-    read: Callable[[Builder, Value], Value]
-
-
-HALVES, FLOATS = Numbers(2, widened), Numbers(4, load)
-
-
-def fetch(b: Builder, place: Value) -> None:
-    """Prefetch a cache line."""
-    options = [ir.Constant(i32, option) for option in (0, 3, 1)]  # to read, to keep, data
-    call(b, "llvm.prefetch.p0i8", ir.VoidType(), pointer(b, place, i8), *options)
 
 
 # --- scores ---
@@ -108,18 +87,16 @@ def _score(
                 for places, own in zip(outs, sums, strict=True):
                     for place, total in zip(places, own, strict=True):
                         b.store(load(b, place), total)
-        base = ahead(b, keys, numbers.size * LANES * start)
-        with loop(b, dimensions) as each:
-            place = at(b, base, each.index, numbers.size * BLOCK)
-            if following is not None and start == 0:
-                fetch(b, at(b, following, each.index, numbers.size * BLOCK))
-            key = [numbers.read(b, ahead(b, place, numbers.size * LANES * j)) for j in range(width)]
+        parts = range(start, start + width)
+        later = following if start == 0 else None
+        with numbers.each_key(b, keys, dimensions, parts, later) as (index, read):
+            key = [read(part) for part in parts]
             if floats_out is not None:
-                target = at(b, floats_out, each.index, 4 * BLOCK)
-                for j in range(width):
-                    store(b, key[j], ahead(b, target, 4 * LANES * (start + j)))
+                target = at(b, floats_out, index, 4 * BLOCK)
+                for one, part in zip(key, parts, strict=True):
+                    store(b, one, ahead(b, target, 4 * LANES * part))
             for query, own in zip(queries, sums, strict=True):
-                factor = splat(b, load(b, at(b, query, each.index, 4), f32))
+                factor = splat(b, load(b, at(b, query, index, 4), f32))
                 for j in range(width):
                     b.store(fma(b, factor, key[j], b.load(own[j])), own[j])
         for places, own in zip(outs, sums, strict=True):
@@ -132,7 +109,7 @@ def _score_few(b: Builder, rows: int, args: list[Value]) -> None:
     q, row_bytes, keys, following, out, dimensions = args
     queries = [b.add(q, b.mul(row_bytes, number(row))) for row in range(rows)]
     width = max(1, min(2, _FEW_VECTORS // rows))
-    _score(b, queries, keys, out, dimensions, width=width, numbers=HALVES, following=following)
+    _score(b, queries, keys, out, dimensions, width=width, numbers=KEPT, following=following)
 
 
 def _score_tile_of(rows: int) -> Kernel:
@@ -167,7 +144,7 @@ def _score_first_tile(
     dimensions: Value,
     goes_on: Value,
 ) -> None:
-    """The same of TILE rows and f16 keys, which are copied as floats."""
+    """The same of TILE rows and keys as they are kept, which are copied as floats."""
     _score(
         b,
         [ahead(b, q, ROW_BYTES * row) for row in range(TILE)],
@@ -175,7 +152,7 @@ def _score_first_tile(
         out,
         dimensions,
         width=_TILE_WIDTH,
-        numbers=HALVES,
+        numbers=KEPT,
         following=following,
         floats_out=floats_out,
         goes_on=goes_on,
@@ -210,8 +187,7 @@ class _Mixer:
     def _columns(self, b: Builder, column: Value, width: int, args: list[Value]) -> None:
         """16 * width columns."""
         p, values, following, floats_out, tokens, out, dimensions, _, apart = args
-        size, row_bytes = self.numbers.size, b.mul(dimensions, number(4))
-        is_whole = self.numbers is FLOATS
+        row_bytes, is_whole = b.mul(dimensions, number(4)), self.numbers is FLOATS
         first = at(b, out, column, 4)
         outs = [b.add(first, b.mul(row_bytes, number(row))) for row in range(self.rows)]
         places = [[ahead(b, one, 64 * j) for j in range(width)] for one in outs]
@@ -220,18 +196,13 @@ class _Mixer:
             for own in places
         ]
         copy = b.add(values if is_whole else floats_out, b.mul(column, number(4 * SEGMENT)))
-        value_bytes, start = b.mul(apart, number(size)), b.mul(column, number(size))
+        read = None
+        if not is_whole:
+            read = self.numbers.values(b, values, following, column, width, apart)
         with loop(b, tokens) as each:
             copied = at(b, copy, each.index, 4 * LANES)
             copies = [ahead(b, copied, 4 * LANES * SEGMENT * j) for j in range(width)]
-            sources = copies
-            if not is_whole:
-                offset = b.add(b.mul(each.index, value_bytes), start)
-                for line in range(0, 2 * LANES * width, LINE):
-                    fetch(b, ahead(b, b.add(following, offset), line))
-                place = b.add(values, offset)
-                sources = [ahead(b, place, size * LANES * j) for j in range(width)]
-            value = [self.numbers.read(b, source) for source in sources]
+            value = [load(b, one) for one in copies] if read is None else read(each.index)
             if self.is_first:
                 for one, target in zip(value, copies, strict=True):
                     store(b, one, target)
@@ -248,8 +219,8 @@ class _Mixer:
 def _mixer(rows: int, numbers: Numbers, is_first: bool = False) -> Kernel:
     """(p, values, following, floats_out, tokens, out, dimensions, columns, apart)
 
-    Takes so many `columns` of the `dimensions` that rows of `out` have. `apart`: numbers from one token's f16 values to
-    the next one's. Floats, and what is copied to `floats_out`, lie as [16 columns of them][token of the segment][16].
+    Takes so many `columns` of the `dimensions` that rows of `out` have. `apart`: numbers of a token, if they are
+    side by side. Floats, and what is copied to `floats_out`, lie as [16 columns of them][token of the segment][16].
     """
     mixer = _Mixer(rows, _TILE_WIDTH, numbers, is_first)
 
@@ -290,18 +261,18 @@ def _mix_width(rows: int) -> int:
 
 
 def _mix_few(b: Builder, rows: int, args: list[Value]) -> None:
-    _Mixer(rows, _mix_width(rows), HALVES).emit(b, args)
+    _Mixer(rows, _mix_width(rows), KEPT).emit(b, args)
 
 
 _score_some, _mix_some = by_rows(6, _score_few), by_rows(9, _mix_few)
 _score_tile, _score_half = _score_tile_of(TILE), _score_tile_of(HALF_TILE)
 _mix_tile, _mix_half = _mixer(TILE, FLOATS), _mixer(HALF_TILE, FLOATS)
-mix_first_tile = _mixer(TILE, HALVES, is_first=True)
+mix_first_tile = _mixer(TILE, KEPT, is_first=True)
 
 
 @compiled
 def score_few(q: Any, rows: Any, keys: Any, following: Any, out: Any, size: Any) -> None:
-    """`rows` queries against 32 tokens of f16 keys. Prefetches the block at `following`."""
+    """`rows` queries against 32 tokens. Prefetches the block at `following`."""
     for row in range(0, rows, _MOST):
         place = out + row * ROW_BYTES
         _score_some(rows - row, q + row * size * 4, size * 4, keys, following, place, size)
@@ -311,7 +282,7 @@ def score_few(q: Any, rows: Any, keys: Any, following: Any, out: Any, size: Any)
 def mix_few(
     p: Any, rows: Any, values: Any, following: Any, tokens: Any, out: Any, size: Any, apart: Any
 ) -> None:
-    """Add `tokens` f16 values to each row's sums. Prefetches the block at `following`."""
+    """Add `tokens` values to each row's sums. Prefetches the block at `following`."""
     for row in range(0, rows, _MOST):
         place, sums = p + row * ROW_BYTES, out + row * size * 4
         _mix_some(rows - row, place, values, following, 0, tokens, sums, size, size, apart)
@@ -326,7 +297,7 @@ def score_tiles(
     The first tile copies a part of the keys as floats to `floats_out`, where the others read it.
     """
     for first in range(0, size, QUERY_PART):
-        count, offset = min(QUERY_PART, size - first), first * BLOCK * 2
+        count, offset = min(QUERY_PART, size - first), first // QUERY_PART * _PART_BYTES
         _score_first_tile(q, keys + offset, following + offset, floats_out, out, count, first)
         row = TILE
         while row + TILE <= rows:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.step import board as on
+from segue.runners.cpu.step.attention.kept import head_bytes
 from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
 from segue.runners.cpu.step.program.norms import sub_norm
 from segue.runners.cpu.step.program.places import Places
@@ -137,4 +138,5 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         weights.slopes(layer.heads),
         layer.mixed,
         4 * layer.head_size if has_norm_bias else 0,
+        head_bytes(places.kv_type, layer.head_size),
     ]

@@ -1,9 +1,11 @@
 """The memory that instructions name, besides weights."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from segue.runners.cpu.anatomy.layers import Layer
+from segue.runners.cpu.step.attention.kept import KvType, head_bytes
+from segue.runners.cpu.step.attention.scratch import BLOCK
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Places:
     logits_row: int  # floats
     kv: tuple[tuple[int, int], ...]  # of each layer: its keys and its values in block 0
     block_bytes: int  # from one block to the next
+    kv_type: KvType  # what numbers of those are kept as
     turns: tuple[int, ...]  # cosines and sines, then those of layers with a window; temperatures
     mixture: Mixture
     streams: Streams
@@ -57,11 +60,17 @@ class Places:
     states: tuple[int, ...]  # of each layer: where its part begins in a slot's state, in bytes
 
 
-def block_bytes(layer: Layer) -> int:
+def block_bytes(layer: Layer, kv_type: KvType) -> int:
     """Bytes for the keys of 32 tokens."""
-    return layer.keys * 32 * 2
+    return layer.key_heads * head_bytes(kv_type, layer.head_size)
 
 
-def layer_bytes(layer: Layer) -> int:
+def token_bytes(layers: Iterable[Layer], kv_type: KvType) -> int:
+    """Bytes for keys and values of one token, in all layers."""
+    own = (layer_bytes(layer, kv_type) for layer in layers if layer.has_keys)
+    return sum(own) // BLOCK
+
+
+def layer_bytes(layer: Layer, kv_type: KvType) -> int:
     """Bytes for keys and values of 32 tokens: values take as many as keys, or are a part of them."""
-    return (1 if layer.latent else 2) * block_bytes(layer)
+    return (1 if layer.latent else 2) * block_bytes(layer, kv_type)
