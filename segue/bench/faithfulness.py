@@ -1,6 +1,6 @@
 """How far each runner's next-token distributions are from the model itself, computed in float32.
 
-    python -m segue.bench.faithfulness MODEL.gguf [--runner cpu] [--runner llama]
+    python -m segue.bench.faithfulness MODEL.gguf [--runner cpu] [--runner llama] [--kv-type f16] [--kv-type q8_0]
 
 Mean Kullback-Leibler divergence over a fixed text of more than a thousand tokens. The last line is JSON.
 """
@@ -9,7 +9,8 @@ import argparse
 import json
 import time
 from importlib import resources
-from typing import NamedTuple
+from itertools import product
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from segue.errors import Incompatible
 from segue.models import gguf
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.loader import CpuLoader
+from segue.runners.cpu.step.attention.kept import KvType
 from segue.runners.llama.runner import LlamaLoader, LlamaVocab
 
 Array = NDArray[np.float64]
@@ -42,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help="a GGUF file")
     parser.add_argument("--runner", action="append", choices=["cpu", "llama"])
+    parser.add_argument("--kv-type", action="append", choices=get_args(KvType))
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--cache-dir", default=str(user_cache_dir()))
     options = parser.parse_args()
@@ -55,8 +58,9 @@ def main() -> None:
     print(f"{len(tokens)} tokens; loss of the reference {_loss(truth, tokens):.4f}")
     print(f"{'':10} {'mean KL':>9} {'worst KL':>9} {'same top':>9} {'loss':>8} {'seconds':>8}")
     results = {}
-    for name in options.runner or ["cpu", "llama"]:
-        loader = _loader(name, options)
+    for runner, kv_type in product(options.runner or ["cpu", "llama"], options.kv_type or ["f16"]):
+        name = runner if kv_type == "f16" else f"{runner} {kv_type}"
+        loader = _loader(runner, kv_type, options)
         results[name] = result = measure(loader, tokens, truth)
         print(
             f"{name:10} {result.divergence:9.5f} {result.worst:9.4f} {result.agreement:9.1%} "
@@ -87,11 +91,17 @@ def measure(loader: Loader, tokens: list[int], truth: Array) -> Result:
     )
 
 
-def _loader(name: str, options: argparse.Namespace) -> Loader:
+def _loader(name: str, kv_type: KvType, options: argparse.Namespace) -> Loader:
+    model, threads = options.model, options.threads
     if name == "llama":
-        return LlamaLoader(options.model, name, threads=options.threads, max_rows=CHUNK)
+        return LlamaLoader(model, name, threads=threads, max_rows=CHUNK, kv_precision=kv_type)
     return CpuLoader(
-        options.model, name, threads=options.threads, max_rows=CHUNK, cache_dir=options.cache_dir
+        model,
+        name,
+        threads=threads,
+        max_rows=CHUNK,
+        kv_type=kv_type,
+        cache_dir=options.cache_dir,
     )
 
 

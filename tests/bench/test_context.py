@@ -1,5 +1,7 @@
 from typing import cast
 
+import pytest
+
 from segue.bench.context import CHUNK, costs
 from segue.engine.seam import Span
 from segue.runners.cpu.runner import CpuRunner
@@ -12,18 +14,18 @@ class Counting:
         self.length = self.now = 0
 
     def decode(self, spans: list[Span]) -> None:
-        [span] = spans
-        assert span.past == self.length
-        self.length += len(span.tokens)
-        self.now += self.length
+        assert {span.past for span in spans} == {self.length}
+        self.length += len(spans[0].tokens)
+        self.now += len(spans) * self.length
 
     def trim(self, slot: int, length: int) -> None:
         self.length = length
 
 
-def test_each_length_follows_the_one_before_and_costs_what_its_steps_cost() -> None:
+@pytest.mark.parametrize("sequences", [1, 3])
+def test_each_length_follows_the_one_before_and_costs_what_its_steps_cost(sequences: int) -> None:
     runner = Counting()
-    rows = costs(cast(CpuRunner, runner), [CHUNK, 3 * CHUNK], lambda: runner.now)
+    rows = costs(cast(CpuRunner, runner), [CHUNK, 3 * CHUNK], lambda: runner.now, sequences)
     assert [length for length, _, _ in rows] == [CHUNK, 3 * CHUNK]
     assert rows[1][1] == 1e3 * 3 * CHUNK / CHUNK  # of the last chunk
     assert rows[1][2] == 1e3 * (3 * CHUNK + 1)  # the best of the steps
