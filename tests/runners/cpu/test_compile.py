@@ -84,7 +84,7 @@ def kept(key, make):
     asked.set()
     threading.Event().wait()
 
-threading.Thread(target=compile_all, args=((), "", kept, False), daemon=True).start()
+threading.Thread(target=compile_all, args=((), "", kept, False, "f16"), daemon=True).start()
 asked.wait()
 """
 

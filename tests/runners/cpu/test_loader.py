@@ -90,7 +90,7 @@ def test_code_that_cannot_be_kept_goes_to_the_worker_with_its_loader(
         made.append("step")
         return b"machine code"
 
-    def compile_all(types: Iterable[str], flavour: str, kept: KeptCode, has_apart: bool) -> None:
+    def compile_all(types: object, flavour: str, kept: KeptCode, *others: object) -> None:
         kept("step", make)
 
     monkeypatch.setattr(compile, "compile_all", compile_all)
@@ -109,7 +109,9 @@ def test_phases_that_few_models_have_are_compiled_for_those_alone(
     """And before such a model is loaded, whatever was compiled for others of the same types."""
     asked: list[bool] = []
 
-    def compile_all(types: Iterable[str], flavour: str, kept: KeptCode, has_apart: bool) -> None:
+    def compile_all(
+        types: object, flavour: str, kept: KeptCode, has_apart: bool, kv_type: str
+    ) -> None:
         asked.append(has_apart)
 
     monkeypatch.setattr(compile, "compile_all", compile_all)
@@ -128,10 +130,10 @@ class Compiler:
         monkeypatch.setattr(machine, "kind_of_processor", lambda: self.processor)
 
     def _compile_all(
-        self, types: Iterable[str], flavour: str, kept: KeptCode, has_apart: bool
+        self, types: Iterable[str], flavour: str, kept: KeptCode, has_apart: bool, kv_type: str
     ) -> None:
         self.calls += 1
-        for piece in ("step", *types):
+        for piece in (f"step-{kv_type}", *types):
             kept(f"{piece}-{self.processor[:3]}-{flavour}", lambda: b"machine code")
 
     def told_by(self, loader: CpuLoader) -> list[tuple[int, int]]:
@@ -153,11 +155,12 @@ def test_whatever_is_compiled_is_told(
     assert compiler.told_by(loader) == []
     assert compiler.calls == 1, "a start that has all it needs does not read the compiler"
     assert compiler.told_by(replace(loader, flavour="generic")) == COMPILED
+    assert compiler.told_by(replace(loader, kv_type="q8_0")) == COMPILED
     assert compiler.told_by(replace(loader, path=str(q8_gguf))) == COMPILED
     compiler.processor = "new"
     assert compiler.told_by(loader) == COMPILED
     compiler.processor = "newer"  # to the compiler the same
     assert compiler.told_by(loader) == []
-    next((tmp_path / "cpu").glob("step-new*.code")).unlink()
+    next((tmp_path / "cpu").glob("step-f16-new*.code")).unlink()
     assert compiler.told_by(loader) == COMPILED
     assert compiler.told_by(loader) == []
