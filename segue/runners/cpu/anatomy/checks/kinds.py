@@ -215,7 +215,8 @@ def _wrong_kinds(header: GgufHeader, family: Family) -> Iterator[str]:
         if value is not None and not kind.takes(value):
             yield f"{name} is {value!r:.{_SHOWN}}, not {kind.named}"
         elif value == 0 and key in nonzero:
-            yield f"{name} is {value}, not {kind.named} other than 0"
+            is_plain = kind.least > 0 and not kind.has_sign  # the words leave 0 out
+            yield f"{name} is {value}, not {kind.named}{'' if is_plain else ' other than 0'}"
     for key, kinds in LISTS.items():
         name = f"{header.architecture}.{key}"
         if name in header.array_lengths and not header.listed(key):
