@@ -83,6 +83,8 @@ def test_a_refusal_names_the_setting(tmp_path: Path, architecture: str) -> None:
         ("grok", "attention.output_scale", 0.0, "attention.output_scale is 0.0, not"),
         ("granite", "logit_scale", 0.0, "granite.logit_scale is 0.0, not"),
         ("gemma2", "final_logit_softcapping", 0.0, "final_logit_softcapping is 0.0, not"),
+        ("gpt-oss", "attention.sliding_window", 0, "sliding_window is 0, not a count with 31 bits"),
+        ("dots1", "expert_gating_func", 0, "expert_gating_func is 0"),
         ("laguna", "rope.freq_base_swa", 0.0, "rope.freq_base_swa is 0.0, not a real number above"),
         ("llama", "rope.freq_base", 0.0, "rope.freq_base is 0.0, not"),
         ("llama", "rope.scaling.attn_factor", 0.0, "rope.scaling.attn_factor is 0.0, not"),
