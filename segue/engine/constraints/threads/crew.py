@@ -106,28 +106,29 @@ class Crew(Generic[Job]):
         self._work.prepare()
         thread_id = threading.get_native_id()
         with self._lock:
-            turn: Turn[Job] | None = None
-            while turn is None or not turn.is_overdue:
-                job = self._work.take()
-                if job is None:
-                    self._num_idle += 1
-                    self._lock.release()
-                    self._calls.get()  # whoever calls takes it out of those that are idle
-                    self._lock.acquire()
-                    continue
-                turn = Turn(job, self._clock(), thread_id)
-                self._do(turn)
-            self._num_threads -= 1
+            while self._goes_on(thread_id):
+                pass
 
-    def _do(self, turn: Turn[Job]) -> None:
+    def _goes_on(self, thread_id: int) -> bool:
+        """Do one job, or wait for one. Returns whether the thread stays: another has come for one that was stuck."""
+        job = self._work.take()
+        if job is None:
+            self._num_idle += 1
+            self._lock.release()
+            self._calls.get()  # whoever calls takes it out of those that are idle
+            self._lock.acquire()
+            return True
+        turn = Turn(job, self._clock(), thread_id)
         self._turns.append(turn)
         self._lock.release()
         try:
-            self._work.run(turn.job)
+            self._work.run(job)
         finally:
             self._lock.acquire()
             self._turns.remove(turn)
-            self._work.end(turn.job, self._clock() - turn.since_s)
+            self._num_threads -= turn.is_overdue
+            self._work.end(job, self._clock() - turn.since_s)
+        return not turn.is_overdue
 
 
 class Watch:
@@ -137,26 +138,29 @@ class Watch:
         """`look` is called without the lock, and tells whether there is anything to look at."""
         self._look = look
         self._woken = threading.Condition(lock)
-        self._is_asleep = False
+        self._is_wanted = False  # since the last look
         self._is_started = False
+        self._num_idle = 0  # looks at nothing, one after another
 
     def wake(self) -> None:
         """To be called with the lock held, when there is something to look at."""
+        self._is_wanted = True
+        self._woken.notify()
         if not self._is_started:
             with contextlib.suppress(RuntimeError):  # the system has no more threads: another time
                 threading.Thread(target=self._serve, name="watch", daemon=True).start()
                 self._is_started = True
-        elif self._is_asleep:
-            self._is_asleep = False
-            self._woken.notify()
 
     def _serve(self) -> None:
-        num_idle = 0
         while True:
             time.sleep(OVERDUE_S)
-            num_idle = 0 if self._look() else num_idle + 1
-            if num_idle > _IDLE_TICKS:
-                with self._woken:
-                    self._is_asleep = True
-                    self._woken.wait_for(lambda: not self._is_asleep)
-                num_idle = 0
+            self.look()
+
+    def look(self) -> None:
+        """Look once. After many looks at nothing, wait until there is something."""
+        with self._woken:
+            if self._num_idle > _IDLE_TICKS:
+                self._woken.wait_for(lambda: self._is_wanted)
+            was_wanted, self._is_wanted = self._is_wanted, False
+        is_idle = not (self._look() or was_wanted)
+        self._num_idle = self._num_idle + 1 if is_idle else 0

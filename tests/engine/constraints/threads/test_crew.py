@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 
 from segue.engine.constraints.threads import crew as crews
-from segue.engine.constraints.threads.crew import GIVE_UP_S, MOST, OVERDUE_S, Crew, Work
+from segue.engine.constraints.threads.crew import GIVE_UP_S, MOST, OVERDUE_S, Crew, Watch, Work
 
 PATIENCE_S = 60.0
 
@@ -124,3 +124,28 @@ def test_no_thread_can_be_started(site: Site, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(threading.Thread, "start", fail)
     with site.lock:
         assert not site.crew.call()
+
+
+def test_a_watch_that_would_sleep_looks_again_if_it_was_woken_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between its last look at nothing and its sleep: nobody would have looked at that job."""
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    lock, calls = threading.Lock(), list[str]()
+
+    def look() -> bool:
+        if len(calls) == 1:
+            with lock:
+                watch.wake()
+        calls.append("look")
+        return False
+
+    watch = Watch(lock, look)
+    with lock:
+        watch.wake()
+    watch.look()
+    monkeypatch.setattr(watch._woken, "wait", lambda *_: pytest.fail("it sleeps"))
+    for num_idle in (crews._IDLE_TICKS, crews._IDLE_TICKS + 1):
+        watch._num_idle = num_idle
+        watch.look()
+    assert len(calls) == 3
