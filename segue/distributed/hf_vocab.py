@@ -1,6 +1,7 @@
 """The tokenizer of a Hugging Face folder as the engine's Vocab. Token bytes follow from the tokenizer's decoder."""
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,6 +20,8 @@ _FIM = (
     ("<PRE>", "<SUF>", "<MID>", "", "", ""),
     ("[PREFIX]", "[SUFFIX]", "", "", "", ""),
 )  # fmt: skip
+
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 class HfVocab:
@@ -115,6 +118,7 @@ def _byte_level(spelling: str) -> bytes:
 
 def _with_bytes(spelling: str, mark: str) -> bytes:
     """SentencePiece's: a mark for the space, <0x0A> for a byte that has no token of its own."""
-    if len(spelling) == 6 and spelling.startswith("<0x") and spelling.endswith(">"):
-        return bytes([int(spelling[3:5], 16)])
+    found = _BYTE.fullmatch(spelling)
+    if found is not None:
+        return bytes.fromhex(found[1])
     return spelling.replace(mark, " ").encode()

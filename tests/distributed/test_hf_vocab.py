@@ -59,7 +59,7 @@ def test_ids_beyond_the_vocabulary_have_no_bytes(vocab: HfVocab) -> None:
 
 
 def test_bytes_of_sentencepiece() -> None:
-    spellings = ["<unk>", "<0x0A>", "▁the", "é"]
+    spellings = ["<unk>", "<0x0A>", "▁the", "é", "<0xyz>"]
     vocab = made(
         {
             "version": "1.0",
@@ -80,7 +80,8 @@ def test_bytes_of_sentencepiece() -> None:
         },
         None,
     )
-    assert [vocab.piece(token) for token in range(1, 4)] == [b"\n", b" the", "é".encode()]
+    read = [vocab.piece(token) for token in range(1, 5)]
+    assert read == [b"\n", b" the", "é".encode(), b"<0xyz>"]
 
 
 def test_a_tokenizer_that_is_not_understood_is_refused() -> None:

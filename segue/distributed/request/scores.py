@@ -61,7 +61,7 @@ def drawn_score(token: int, entries: Mapping[int, Entry], num_top: int, vocab: V
     top = tuple(
         Alternative(other, vocab.piece(other), max(entries[other].logprob, LOWEST_LOGPROB))
         for rank, other in best
-        if rank <= num_top
+        if 0 < rank <= num_top
     )
     return TokenScore(
         token, vocab.piece(token), max(own.logprob, LOWEST_LOGPROB), own.rank or 0, top
