@@ -24,6 +24,7 @@ from segue.assembly.runners import (
     threads_used,
     wrong_flavour,
 )
+from segue.assembly.vocabulary import vocabulary_obstacle
 from segue.commands.foreign_flags import Understanding
 from segue.commands.options import with_settings
 from segue.config import Settings
@@ -197,6 +198,8 @@ def _model(settings: Settings, ref: names.ModelRef) -> Finding:
         runner, why = choose_runner(settings, path, name)
     except SegueError as error:
         return Finding("model", "fails", error.message)
+    if wrong := vocabulary_obstacle(path):
+        return Finding("model", "fails", f"{name}: its vocabulary cannot be read: {wrong}")
     is_second = bool(why) and settings.runner == "auto"
     return Finding("model", "slow" if is_second else "ok", f"{name}: runner {runner}{why}")
 

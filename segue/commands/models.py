@@ -20,6 +20,7 @@ from segue.models.model_defaults import in_words
 from segue.models.progress_bars import shown
 
 RUNNERS = ("cpu", "llama")
+_UNREAD = "its vocabulary cannot be read"
 
 
 @click.group()
@@ -66,30 +67,34 @@ def pull(model: str, config_file: Path | None, **flags: Any) -> None:
 def show(model: str, config_file: Path | None, **flags: Any) -> None:
     """Describe MODEL, and say which runner would serve it here and why."""
     from segue.assembly.runners import choose_runner, runner_memory, runner_obstacle
+    from segue.assembly.vocabulary import vocabulary_obstacle
 
     settings = config.load({**flags, "models": only(model)}, file=config_file)
     path = _present(model, settings.cache_dir)
     about = model_facts(path)
+    unread = vocabulary_obstacle(path)
     rows = {
         "file": str(path),
         "size": f"{decimal(about.num_bytes)}, {about.num_params / 1e6:.0f} M parameters, {about.quantization}",
         "architecture": about.architecture,
         "context": f"{about.context_length} tokens"
         + _served_context(settings, about.context_length),
-        "vocabulary": f"{about.vocab_size} tokens",
+        "vocabulary": f"{about.vocab_size} tokens"
+        + (f"; cannot be read: {unread}" if unread else ""),
         "infill": _infill(about.has_fim),
         "chat template": "yes" if about.has_template else "none",
         "sampling": _own_sampling(path),
     }
     for runner in RUNNERS:
-        if obstacle := runner_obstacle(runner, path, kv_type=settings.kv_type):
-            rows[f"runner {runner}"] = f"cannot: {obstacle}"
+        obstacle = runner_obstacle(runner, path, kv_type=settings.kv_type)
+        if obstacle or unread:
+            rows[f"runner {runner}"] = f"cannot: {obstacle or _UNREAD}"
         else:
             memory = runner_memory(runner, path, settings.kv_type)
             rows[f"runner {runner}"] = f"can run it{memory}"
     try:
         chosen, why = choose_runner(settings, path, model)
-        rows["served by"] = chosen + why
+        rows["served by"] = f"nothing: {_UNREAD}" if unread else chosen + why
     except SetupError as error:
         rows["served by"] = error.message
     width = max(map(len, rows))

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from segue import machine
 from segue.cli import cli
+from segue.commands import doctor as of_doctor
 from segue.commands.doctor import Finding, examine
 from segue.config import Settings
 from segue.errors import Incompatible
@@ -23,6 +24,14 @@ GOOD = {
     "proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 9000000 kB\n",
     "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
 }
+
+
+@pytest.fixture(autouse=True)
+def unread(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Vocabularies are not tried, which takes a process each: what is put here is why one cannot be read."""
+    reasons: list[str] = []
+    monkeypatch.setattr(of_doctor, "vocabulary_obstacle", lambda path: next(iter(reasons), None))
+    return reasons
 
 
 def states(tmp_path: Path, files: dict[str, str], **settings: Any) -> dict[str, tuple[str, str]]:
@@ -211,3 +220,14 @@ def test_brackets_in_a_finding_are_text(monkeypatch: pytest.MonkeyPatch) -> None
 def test_shells_get_their_completion(shell: str) -> None:
     result = CliRunner().invoke(cli, ["completion", shell])
     assert "_SEGUE_COMPLETE" in result.output
+
+
+def test_a_vocabulary_that_cannot_be_read_fails(
+    tmp_path: Path, tiny_gguf: Path, unread: list[str]
+) -> None:
+    """It was said that the runner can run it."""
+    assert states(tmp_path, GOOD, models=(str(tiny_gguf),))["model"][0] == "ok"
+    unread.append("unknown tokenizer: 'klingon'")
+    state, words = states(tmp_path, GOOD, models=(str(tiny_gguf),))["model"]
+    assert state == "fails"
+    assert words.endswith(": its vocabulary cannot be read: unknown tokenizer: 'klingon'")

@@ -18,6 +18,16 @@ from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.models.tiny_types import write_types
 
 
+@pytest.fixture(autouse=True)
+def unread(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Vocabularies are not tried, which takes a process each: what is put here is why one cannot be read."""
+    reasons: list[str] = []
+    monkeypatch.setattr(
+        "segue.assembly.vocabulary.vocabulary_obstacle", lambda path: next(iter(reasons), None)
+    )
+    return reasons
+
+
 @pytest.fixture
 def cache(tmp_path: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SEGUE_CACHE", str(tmp_path))
@@ -46,6 +56,17 @@ def test_a_model_and_its_runners_are_shown(cache: Path, tiny_gguf: Path) -> None
         assert "architecture" in result.output
         assert "FIM tokens" in result.output
         assert "llama, as asked for" in result.output
+
+
+def test_a_model_whose_vocabulary_cannot_be_read_is_not_said_to_run(
+    cache: Path, unread: list[str]
+) -> None:
+    unread.append("unknown tokenizer: 'klingon'")
+    shown = models("show", "default").output
+    assert "can run it" not in shown
+    assert "tokens; cannot be read: unknown tokenizer: 'klingon'\n" in shown
+    assert shown.count("cannot: its vocabulary cannot be read\n") == 2
+    assert shown.endswith("served by      nothing: its vocabulary cannot be read\n")
 
 
 def test_memory_is_told_where_it_is_more_than_the_file(cache: Path, tmp_path: Path) -> None:
