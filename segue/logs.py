@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s{}: %(message)s"
 # C0, DEL and C1 control terminals; the others break lines or change the reading direction.
 _NEVER_PRINTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_NEVER_IN_TEXT = re.compile("(?![\t\n]|\r\n)" + _NEVER_PRINTED.pattern)
 _NEVER_IN_LOG = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMAT_VARIABLE = "SEGUE_LOG_FORMAT"
 _FACTS = "facts"  # `extra` of a record: values by name, which are members of its line in JSON
@@ -80,6 +81,17 @@ def printable(text: str) -> str:
     """For what a command prints: values of model files, and names of these, may hold anything. A name that is not UTF-8
     is left to the stream, which knows whether a program reads it."""
     return _NEVER_PRINTED.sub(_escaped, text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for a text of several lines, such as a model's answer: line breaks and tabs stay."""
+    return _NEVER_IN_TEXT.sub(_escaped, text)
+
+
+def printable_json(value: object) -> str:
+    """As JSON on one line, which means the same to a program and steers no terminal."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _NEVER_PRINTED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _escaped(found: re.Match[str]) -> str:

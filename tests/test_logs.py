@@ -43,6 +43,20 @@ def test_names_that_are_not_utf_8_are_left_to_the_stream() -> None:
     assert logs.printable("\udcff\x1b") == "\udcff\\x1b"
 
 
+def test_a_text_of_several_lines_keeps_them_and_steers_nothing() -> None:
+    assert (
+        logs.printable_lines("a\tb\r\nc\rd\x1b[2J\n\x9b\x7f") == "a\tb\r\nc\\rd\\x1b[2J\n\\x9b\\x7f"
+    )
+
+
+def test_json_steers_nothing_and_means_the_same() -> None:
+    value = {"text": "é\x1b\x7f\x9b\u2028\u202e\n"}
+    line = logs.printable_json(value)
+    assert line.isprintable()
+    assert "é" in line
+    assert json.loads(line) == value
+
+
 def test_ordinary_text_stays_as_it_is() -> None:
     assert logs.escape("größer → 東京 \\n [red]") == "größer → 東京 \\n [red]"
 

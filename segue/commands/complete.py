@@ -1,7 +1,6 @@
 """`segue complete`: completes one prompt and streams the text to standard output."""
 
 import io
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from segue.commands.folding import Chunk
 from segue.commands.foreign_flags import UnderstandingComplete
 from segue.commands.options import only, refuse_beside_url, with_engine
 from segue.errors import SegueError, SetupError
+from segue.logs import printable, printable_json
 
 _PROBABILITY = click.FloatRange(0, 1)
 
@@ -96,9 +96,9 @@ def complete(
         source = asking.chunks(body, url, loaded, worker)
         answer = writing.write(source, is_quiet=as_json, is_tinted=logprobs)
     if as_json:
-        click.echo(json.dumps(answer.as_json(), ensure_ascii=False))
+        click.echo(printable_json(answer.as_json()))
     if stats:
-        click.echo(answer.stats(), err=True)
+        click.echo(printable(answer.stats()), err=True)
     if save:
         receipts.write(save, receipts.make(body, answer))
 

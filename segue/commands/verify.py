@@ -11,6 +11,7 @@ from segue.assembly.ahead import worker_ahead
 from segue.commands import receipts
 from segue.commands.folding import Chunk
 from segue.commands.options import only, refuse_beside_url, with_engine
+from segue.logs import printable
 
 
 @click.command()
@@ -39,10 +40,10 @@ def verify(
     if difference is None:
         size = sum(len(text.encode()) for text in answer.texts)
         tokens = sum(len(said.tokens) for said in answer.choices.values())
-        click.echo(f"same bytes: {size} bytes, {tokens} tokens; computed by {now}")
+        click.echo(f"same bytes: {size} bytes, {tokens} tokens; computed by {printable(str(now))}")
         return
     of_choice = f" of choice {difference.choice + 1}" if len(answer.choices) > 1 else ""
     click.echo(f"different from token {difference.token + 1}{of_choice} on:")
     click.echo(f"  it was  {difference.was!r}\n  it is   {difference.now!r}")
-    click.echo(receipts.why(was, now))
+    click.echo(printable(receipts.why(was, now)))
     sys.exit(1)

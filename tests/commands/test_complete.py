@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -108,16 +107,6 @@ def test_only_a_schema_and_a_grammar_can_be_in_a_file(live: Live) -> None:
 def test_several_choices_stand_below_each_other(live: Live) -> None:
     result = ask(live.url, "x", "-n", "3", "--seed", "1", "--max-tokens", "5")
     assert result.stdout.count("---\n") == 2
-
-
-def test_tokens_are_tinted_in_a_terminal_only(live: Live) -> None:
-    arguments = ["complete", "--url", live.url, "x", "--seed", "1", "--max-tokens", "9"]
-    arguments.append("--logprobs")
-    plain = CliRunner().invoke(cli, arguments).stdout
-    tinted = CliRunner().invoke(cli, arguments, color=True).stdout
-    assert "\x1b[" not in plain
-    assert "\x1b[48;5;" in tinted
-    assert click.unstyle(tinted) == plain
 
 
 def test_the_answer_as_json_and_its_stats() -> None:

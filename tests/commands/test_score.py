@@ -95,3 +95,12 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
     results = objects(score("", "--json", str(marked)))
     assert ["".join(each["tokens"]) for each in results] == ["abc", "de"]
     assert objects(score("\ufeffabc\n", "--json"))[0]["num_tokens"] == 3
+
+
+def test_a_text_cannot_steer_the_terminal() -> None:
+    line = "one \x1b[2J\x7ftwo"
+    shown = score(line).stdout
+    assert "one \\x1b[2J\\x7ftwo" in shown
+    (scored,) = objects(result := score(line, "--json"))
+    assert result.stdout.rstrip("\n").isprintable()
+    assert "".join(scored["tokens"]) == line

@@ -1,7 +1,6 @@
 """Texts scored by an engine, many at once, and their figures as a table or as JSON."""
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 
@@ -16,6 +15,7 @@ from segue.config import Settings
 from segue.engine.process.new_worker import NewWorker
 from segue.engine.seam import Engine, error_of
 from segue.errors import RequestError
+from segue.logs import printable, printable_json
 from segue.types import CompletionRequest, Failed, Prompted
 
 IN_FLIGHT = 128  # enough to fill every step, few enough to bound memory
@@ -45,9 +45,9 @@ async def _report(
             async for subject, result in results(engine, subjects):
                 total.add(result)
                 if as_json:
-                    click.echo(json.dumps(result.as_json(), ensure_ascii=False))
+                    click.echo(printable_json(result.as_json()))
                 elif isinstance(result, Scored):
-                    label = " ".join(subject.label.split())[:_LABEL_CHARS]
+                    label = printable(" ".join(subject.label.split())[:_LABEL_CHARS])
                     logprobs = result.logprobs
                     figures = _figures(len(result.tokens), len(logprobs), sum(logprobs))
                     rows.append((str(subject.line), *figures, label))

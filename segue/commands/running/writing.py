@@ -1,12 +1,18 @@
-"""The text of an answer, written to standard output while it comes."""
+"""The text of an answer, written to standard output while it comes.
+
+A program gets every byte. In a terminal, a model's text steers nothing: control characters are shown as what they are.
+"""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import click
 
 from segue.commands.folding import Chunk, Folding
+from segue.logs import printable_lines
 
 # Terminal colours (of 256), from likely to unlikely tokens; the first is none.
 _SHADES = (None, 230, 229, 223, 222, 216, 215, 209, 203)
@@ -23,17 +29,23 @@ async def _write(
     source: AsyncGenerator[Chunk, None], *, is_quiet: bool, is_tinted: bool
 ) -> Folding:
     """The first choice as it is generated, the others after it."""
-    answer = Folding()
+    answer, is_terminal = Folding(), sys.stdout.isatty()
+    has_colours = is_tinted and is_terminal and not os.environ.get("NO_COLOR")
+    shown = printable_lines if is_terminal else str
+
+    def put(text: str) -> None:
+        click.echo(text, nl=False, color=True)  # else it would leave out what looks like a colour
+
     async with aclosing(source) as chunks:
         async for chunk in chunks:
             answer.push(chunk)
             for choice in chunk.get("choices", ()):
                 if choice["index"] == 0 and not is_quiet:
-                    click.echo(_tinted(choice) if is_tinted else choice["text"], nl=False)
+                    put(_tinted(choice) if has_colours else shown(choice["text"]))
     if not is_quiet:
-        click.echo()
+        put("\n")
         for text in answer.texts[1:]:
-            click.echo(f"---\n{text}")
+            put(f"---\n{shown(text)}\n")
     return answer
 
 
@@ -42,9 +54,9 @@ def _tinted(choice: Chunk) -> str:
     scored = choice.get("logprobs") or {}
     names = scored.get("tokens") or []
     if not names or "".join(names) != choice["text"]:
-        return str(choice["text"])
+        return printable_lines(choice["text"])
     pairs = zip(names, scored["token_logprobs"], strict=True)
-    return "".join(_shaded(name, logprob) for name, logprob in pairs)
+    return "".join(_shaded(printable_lines(name), logprob) for name, logprob in pairs)
 
 
 def _shaded(name: str, logprob: float | None) -> str:
