@@ -72,8 +72,9 @@ class Folding:
             if self._last > self._first and tokens > 1:
                 words.append(f"{(tokens - 1) / (self._last - self._first):.1f} tokens/s")
         if self.usage:
-            cached = (self.usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-            words.append(f"prompt {self.usage['prompt_tokens']} tokens, {cached} cached")
+            details = self.usage.get("prompt_tokens_details")
+            cached = details.get("cached_tokens", 0) if isinstance(details, dict) else 0
+            words.append(f"prompt {self.usage.get('prompt_tokens', 0)} tokens, {cached} cached")
         if self.seed is not None:
             words.append(f"seed {self.seed}")
         ends = {said.finish_reason for said in self.choices.values()}

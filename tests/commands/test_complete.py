@@ -165,18 +165,20 @@ CHUNK = b'data: {"choices": [{"index": 0, "text": "a"}]}\n\n'
 
 
 @contextlib.contextmanager
-def answering(content: bytes | None) -> Iterator[str]:
+def answering(
+    content: bytes | None, head: bytes = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n"
+) -> Iterator[str]:
     """The address of a server that answers one request with this; with None, not before it is left."""
     has_left = threading.Event()
 
     def serve() -> None:
         connection, _ = listener.accept()
-        with connection:
+        with connection, contextlib.suppress(ConnectionResetError):
             connection.recv(1 << 16)
             if content is None:
                 has_left.wait(10)
             else:
-                connection.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + content)
+                connection.sendall(head + content)
                 connection.shutdown(socket.SHUT_WR)
                 while connection.recv(1 << 16):
                     pass  # what is closed before it is read resets the connection
@@ -196,15 +198,64 @@ def answering(content: bytes | None) -> Iterator[str]:
     [
         (b"<html>", "sent no answer, or not all of it"),  # this and the next ended well
         (CHUNK, "sent no answer, or not all of it"),
+        (b"data: [1, 2]\n\ndata: {}\n\ndata: [DONE]\n\n", "sent no answer, or not all of it"),
         (b"data: {bad\n\n", "sent what is no completion"),  # and these with a traceback
         (b'data: {"choices": 3}\n\n', "sent what is no completion"),
         (b'data: {"choices": [{"text": "a"}]}\n\n', "sent what is no completion"),
+        (CHUNK.replace(b'"a"', b'"a", "finish_reason": 5'), "sent what is no completion"),
+        (CHUNK.replace(b'"a"', b'"a", "token_ids": "x"'), "sent what is no completion"),
+        (CHUNK.replace(b'"a"', b'"a", "logprobs": [1]'), "sent what is no completion"),
+        (b'data: {"choices": [], "usage": [1]}\n\n', "sent what is no completion"),
         (b'data: {"error": {"message": "it fell over"}}\n\n', "it fell over"),
     ],
 )
 def test_an_answer_that_is_none_or_not_whole_is_an_error(content: bytes, words: str) -> None:
     with answering(content) as url:
         assert words in message(ask(url, "x"))
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-type: text/html", "not all of it: it sent text/html"),
+        (b"HTTP/1.1 404 Not Found", "404 of {url}: Not Found"),
+        (b"HTTP/1.1 401 Unauthorized", "(SEGUE_API_KEY is not set"),
+        (b"SSH-2.0-OpenSSH_9.0", "{url} does not speak HTTP: it sent 'SSH-2.0-OpenSSH_9.0"),
+        (b"\x15\x03\x01\x00\x02\x02\x16", "{url} does not speak HTTP: try https"),
+    ],
+)
+def test_another_server_is_told_in_one_sentence(
+    head: bytes, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SEGUE_API_KEY", raising=False)
+    with answering(b"<html>hello", head + b"\r\nconnection: close\r\n\r\n") as url:
+        assert words.format(url=url) in message(ask(url, "x"))
+
+
+def test_a_server_that_speaks_no_tls_is_told_so() -> None:
+    with answering(b"") as url:
+        said = message(ask(url.replace("http", "https"), "x"))
+    assert said.endswith("does not speak https: try http")
+
+
+def test_neither_prompt_nor_key_follow_a_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key was sent to wherever it led, and the prompt was not."""
+    monkeypatch.setenv("SEGUE_API_KEY", "secret")
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.setblocking(False)
+        place = f"http://127.0.0.1:{elsewhere.getsockname()[1]}/v1/completions"
+        head = f"HTTP/1.1 301 Moved\r\nlocation: {place}\r\ncontent-length: 0\r\n\r\n"
+        with answering(b"", head.encode()) as url:
+            assert message(ask(url, "x")) == f"301 of {url}: it is not here, but at {place}"
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
+
+
+def test_the_stats_of_an_answer_whose_usage_is_another() -> None:
+    """That was a traceback."""
+    end = b'data: {"choices": [], "usage": {"total": 1}}\n\ndata: [DONE]\n\n'
+    with answering(CHUNK + end) as url:
+        assert "prompt 0 tokens" in ask(url, "x", "--stats").stderr
 
 
 def test_an_answer_may_end_as_openais_or_by_its_reason_alone() -> None:
