@@ -32,6 +32,8 @@ from segue.engine.request.prepare import prepare
 from segue.engine.scheduling import steps
 from segue.engine.scheduling.commit import StepEvents
 from segue.engine.scheduling.drafts.model import DraftModel
+from segue.engine.scheduling.drafts.own_layer import OwnLayer
+from segue.engine.scheduling.drafts.proposer import Proposer
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, Loader, failed_of
 from segue.engine.tokens import check_ids
@@ -117,6 +119,12 @@ def _end_if_it_fails(thread: Callable[[], None]) -> None:
         os._exit(EXIT_FAILED)
 
 
+def _proposer(loaded: Loaded) -> Proposer | None:
+    if loaded.draft is not None:
+        return DraftModel(loaded.draft)
+    return None if loaded.foresight is None else OwnLayer(loaded.foresight)
+
+
 class Worker:
     def __init__(
         self,
@@ -133,8 +141,9 @@ class Worker:
         self._connections = connections
         self._unsent: Queue[messages.StepEvents] = Queue(_MOST_UNSENT)
         clock = time.perf_counter
-        draft = None if loaded.draft is None else DraftModel(loaded.draft)
-        self._scheduler = Scheduler(loaded.runner, loaded.vocab, chunk_rows, clock, draft)
+        self._scheduler = Scheduler(
+            loaded.runner, loaded.vocab, chunk_rows, clock, _proposer(loaded)
+        )
         self._stats_report = StatsReport(time.monotonic)
         self._arrived = arrived
         self._inbox: SimpleQueue[Job | messages.Cancel] = SimpleQueue()

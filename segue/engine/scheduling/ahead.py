@@ -39,7 +39,7 @@ class Ahead:
         self._memory = state.memory
         self._forced = Forced(state)
         self._drafts = state.text_drafts
-        self._draft_model = state.draft_model
+        self._proposer = state.proposer
 
     def plan_draws(self, batch: Batch) -> None:
         """Give the batch its draws, if the runner can make all of them. Then its step may be begun."""
@@ -90,12 +90,12 @@ class Ahead:
         return made if made.spans and is_all and has_room else None
 
     def _are_proposed(self, going_on: list[Sequence]) -> bool:
-        """Whether the draft model will probably propose tokens: it does not where a constraint forces them, nor where
+        """Whether draft tokens will probably be computed: they are not where a constraint forces them, nor where
         what that allows is not known yet."""
-        model = self._draft_model
-        if model is None or all(each.awaits_mask or each.forced for each in going_on):
+        proposer = self._proposer
+        if proposer is None or all(each.awaits_mask or each.forced for each in going_on):
             return False
-        return model.is_coming(len(going_on))
+        return proposer.is_coming(len(going_on))
 
     def _go_on(self, made: Batch, sequence: Sequence, span: Span, number: int) -> bool:
         """Add what follows the span to a batch, if anything does; False: it cannot be told yet.

@@ -14,7 +14,8 @@ from collections.abc import Iterable
 
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch
-from segue.engine.scheduling.drafts.model import MANY, Proposals
+from segue.engine.scheduling.drafts.model import MANY
+from segue.engine.scheduling.drafts.proposer import Proposals
 from segue.engine.scheduling.forced import MAX_FORCED, Forced
 from segue.engine.scheduling.long_prompts import LongPrompts
 from segue.engine.scheduling.memory import MIN_SHARED
@@ -41,9 +42,9 @@ class Planner:
         self._running = state.running
         self._counts = state.counts
         self._mask_wait = state.mask_wait
-        self._draft_model = state.draft_model
+        self._proposer = state.proposer
         self._text_drafts = state.text_drafts
-        # For this step: from texts, and by the draft model for sequences without.
+        # For this step: from texts, and computed for sequences without.
         self._drafted: dict[Sequence, list[int]] = {}
         self._proposed: dict[Sequence, list[int]] = {}
         self._rows_for_prompts = 0  # of this step, that drafts do not take
@@ -91,13 +92,13 @@ class Planner:
             self._preempt_youngest(batch)
 
     def _propose(self, decoding: list[Sequence]) -> Proposals:
-        """Drafts of the draft model, for sequences without a draft from the constraint or from the text itself."""
-        model = self._draft_model
-        count = model.num_wanted(len(decoding)) if model else 0
+        """Drafts that are computed, for sequences without a draft from the constraint or from the text itself."""
+        proposer = self._proposer
+        count = proposer.num_wanted(len(decoding)) if proposer else 0
         count = min(count, self._limits.most_returnable - 1)
-        if not model or count <= 0:
+        if not proposer or count <= 0:
             return Proposals({}, 0)
-        return model.propose(
+        return proposer.propose(
             (sequence, min(count, sequence.max_tokens - sequence.num_output - 1))
             for sequence in decoding
             if not (sequence.awaits_mask or sequence.forced or sequence in self._drafted)

@@ -11,7 +11,7 @@ from segue.engine.scheduling.ahead import Ahead
 from segue.engine.scheduling.batch import Batch, DrawnFeedback, DrawnTokens
 from segue.engine.scheduling.commit import Committer, StepEvents
 from segue.engine.scheduling.drafts.costs import Kind
-from segue.engine.scheduling.drafts.model import DraftModel
+from segue.engine.scheduling.drafts.proposer import Proposer
 from segue.engine.scheduling.planning import Planner
 from segue.engine.scheduling.state import State
 from segue.engine.seam import Logits, Runner, Vocab
@@ -25,9 +25,9 @@ class Scheduler:
         vocab: Vocab,
         chunk_rows: int,
         clock: Callable[[], float],
-        draft: DraftModel | None = None,
+        proposer: Proposer | None = None,
     ) -> None:
-        self._state = State(runner, vocab, chunk_rows, clock, draft)
+        self._state = State(runner, vocab, chunk_rows, clock, proposer)
         self._planner = Planner(self._state)
         self._ahead = Ahead(self._state)
         self._committer = Committer(self._state)
@@ -82,8 +82,8 @@ class Scheduler:
         kind, num_expected = _kind(batch), num_sequences + batch.num_drafted
         if batch.num_rows == num_expected and not batch.has_proposals:
             state.draft_costs.learn(num_sequences, batch.num_rows, kind, seconds)
-        if state.draft_model is not None and not batch.num_drafted:
-            state.draft_model.learn(num_sequences, kind, seconds, batch.num_tokens)
+        if state.proposer is not None and not batch.num_drafted:
+            state.proposer.learn(num_sequences, kind, seconds, batch.num_tokens)
 
     @property
     def awaits_mask(self) -> bool:

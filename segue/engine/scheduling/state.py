@@ -6,7 +6,7 @@ from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch, Counts
 from segue.engine.scheduling.drafts.costs import DraftCosts
-from segue.engine.scheduling.drafts.model import DraftModel
+from segue.engine.scheduling.drafts.proposer import Proposer
 from segue.engine.scheduling.drafts.texts import TextDrafts
 from segue.engine.scheduling.mask_wait import MaskWait
 from segue.engine.scheduling.memory import Memory
@@ -26,7 +26,7 @@ class State:
         vocab: Vocab,
         chunk_rows: int,
         clock: Callable[[], float],
-        draft: DraftModel | None = None,
+        proposer: Proposer | None = None,
     ) -> None:
         self.runner = runner
         self.vocab = vocab
@@ -37,7 +37,7 @@ class State:
         self.text_drafts = TextDrafts(self.limits, self.draft_costs)
         self.clock = clock
         self.memory = Memory(runner)
-        self.draft_model = draft
+        self.proposer = proposer
         self.counts = Counts()
         self.jobs: dict[str, Job] = {}
         self.waiting = WaitingQueue(lambda s: self.jobs[s.request_id].request.tenant)

@@ -31,6 +31,7 @@ from segue.engine.seam.models import (
 )
 from segue.engine.seam.runners import (
     Capabilities,
+    Foresight,
     Logits,
     Mix,
     Runner,
@@ -51,6 +52,7 @@ __all__ = [
     "Engine",
     "Feedback",
     "FimTokens",
+    "Foresight",
     "Late",
     "Loaded",
     "Loader",

@@ -111,3 +111,23 @@ class Runner(Protocol):
         """Empty the slot."""
 
     def close(self) -> None: ...
+
+
+class Foresight(Protocol):
+    """A runner whose model has a layer of its own for further tokens."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def cells_free(self) -> int: ...
+
+    def foresee(self, spans: Sequence[Span]) -> Logits:
+        """Guesses at what follows, a row of logits for each span, of one token.
+
+        The span goes on from what its slot holds, or from the span before it in such a call. No step is open. The array
+        may be overwritten by the next call.
+        """
+
+    def forget_drafts(self) -> None:
+        """Let slots hold what they held before. Called before anything else is done to them."""

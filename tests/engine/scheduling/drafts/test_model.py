@@ -278,8 +278,8 @@ def test_steps_go_ahead_while_the_draft_model_does_not_pay(monkeypatch: pytest.M
     monkeypatch.setattr(Drafter, "chances", lambda *_: [])
     target = runner()
     own = bench(1, Payoff(), target=target)
-    draft = own.scheduler._state.draft_model
-    assert draft is not None
+    draft = own.scheduler._state.proposer
+    assert isinstance(draft, DraftModel)
     own.step_clock = Slow(own, draft._runner)  # type: ignore[arg-type]
     [story] = own.run(ask("abcdef", **NEVER_PAYS))
     [expected] = bench(None).run(ask("abcdef", **NEVER_PAYS))
@@ -318,8 +318,8 @@ def test_what_it_reads_late_does_not_count_against_its_drafts(
     """It reads a long prompt once, while steps run: what that takes says nothing about drafts."""
     monkeypatch.setattr(Drafter, "chances", lambda *_: [])
     own = bench(0, Payoff(), target=runner())
-    draft = own.scheduler._state.draft_model
-    assert draft is not None
+    draft = own.scheduler._state.proposer
+    assert isinstance(draft, DraftModel)
     rows = draft._runner
     assert isinstance(rows, FakeRunner)
     own.step_clock = lambda: own.num_steps + 0.1 * rows.num_rows
