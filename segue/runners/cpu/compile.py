@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -45,11 +45,11 @@ def step_code(target: Target, kept: Kept, kv_type: KvType = "f16") -> bytes:
 
 
 def compile_all(
-    types: Iterable[str], flavour: str, kept: Kept, has_apart: bool, kv_type: KvType
+    types: Iterable[str], flavour: str, kept: Kept, apart: Sequence[str], kv_type: KvType
 ) -> None:
     """Compile what a model with tensors of these types needs: the step, and in parallel all else.
 
-    `has_apart`: it has phases that are compiled apart.
+    `apart`: what it has of phases that are compiled apart (apart.py).
     """
     from segue.runners.cpu.apart import apart_code
     from segue.runners.cpu.draws.drawer import draws_code
@@ -70,8 +70,7 @@ def compile_all(
         kernels(form, target, kept)
     draws_code(target, kept)
     Softmax(target, kept)
-    if has_apart:
-        apart_code(target, kept)
+    apart_code(target, kept, apart)
     step.result()
 
 

@@ -28,18 +28,26 @@ class Frame:
         num_logits: int,
         drawer: Drawer,
         adapters: Adapters | None,
+        *,
+        is_for_drafts: bool = False,
     ):
-        """`num_logits`: rows of logits that a step may want."""
+        """`num_logits`: rows of logits that a step may want. `is_for_drafts`: slots hold its rows until drafts are
+        dropped.
+        """
         max_rows = space.max_rows
         self.board: NDArray[np.int64] = zeros(on.NUM_WORDS, np.int64)
         self.board[:] = space.board
         self._slots, self._item_rows = slots, space.item_rows
+        self._append = slots.append_drafts if is_for_drafts else slots.append
+        self._row_bytes = 4 * int(space.board[on.WIDTH])
         self.tokens = self._array(on.TOKENS, max_rows)
         self.positions = self._array(on.POSITIONS, max_rows)
         self.tables = self._array(on.TABLES, max_rows)
         self.wanted = self._array(on.WANTED_ROWS, max_rows)
         self.items = self._array(on.ITEMS, 2 * max_rows)
         self.spans = self._array(on.SPANS, on.SPAN_WORDS * max_rows)
+        self._made_before = self._array(on.MADE_BEFORE, max_rows if slots.made else 0)
+        self._handed_on = self._array(on.HANDED_ON, max_rows if slots.made else 0)
         self._mixes = None if adapters is None else Mixes(adapters, self.board, max_rows)
         self.logits: Logits = zeros((num_logits, drawer.vocab_size), np.float32)
         instructions = program(address(self.logits))
@@ -61,8 +69,12 @@ class Frame:
         wanted: list[int] = []
         items: list[int] = []  # first row and number of rows
         stood: list[int] = []  # of slots with a state: see SPANS
+        # Of models with a layer for further tokens: see MADE_BEFORE, HANDED_ON.
+        before: list[int] = []
+        after: list[int] = []
+        made, own_rows = self._slots.made, int(self.board[on.INPUT_FLOATS])
         is_fused = True
-        append, table = self._slots.append, self._slots.kv.table
+        append, table = self._append, self._slots.kv.table
         for slot, new, past, num_logits, _, returnable in spans:
             count, first = len(new), len(tokens)
             if not count:
@@ -70,6 +82,9 @@ class Frame:
             state = append(slot, count, returnable)
             if state is not None:
                 stood += (first, count, *state)
+            if made is not None:
+                before += made.before(slot, past, count, own_rows + first * self._row_bytes)
+                after += made.after(slot, past, count)
             tokens += new
             positions += range(past, past + count)
             tables += [table(slot)] * count
@@ -84,6 +99,8 @@ class Frame:
         self.wanted[: len(wanted)] = wanted
         self.items[: len(items)] = items
         self.spans[: len(stood)] = stood
+        if made is not None:
+            self._made_before[: len(before)], self._handed_on[: len(after)] = before, after
         if self._mixes is not None:
             of_rows = [index for index, span in enumerate(spans) for _ in span.tokens]
             self._mixes.tell([span.adapters for span in spans], of_rows, wanted)

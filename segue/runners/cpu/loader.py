@@ -125,6 +125,7 @@ class CpuLoader:
     flavour: str = ""  # instruction set, see products/processor.py; "": the best one
     cache_dir: str = "."
     adapters: tuple[tuple[str, str], ...] = ()  # (name, file) of LoRA adapters
+    drafts: bool = False  # by the model's layer for further tokens
     code: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)  # see kept_code.unwritten
 
     def prepared(self, report: Report) -> "CpuLoader":
@@ -143,15 +144,15 @@ class CpuLoader:
         header = gguf.header(self.path)
         types = sorted({tensor.type for tensor in header.tensors})
         family = FAMILIES.get(header.architecture)
-        has_apart = family is not None and family.has_streams
+        apart = () if family is None else family.apart(self.drafts)
         kept = KeptCode(self.cache_dir, tell)
         # What is needed on this processor was noted, so that LLVM is not read only to find out.
-        note = _note(self.flavour, self.kv_type, [*types, *["apart"] * has_apart])
+        note = _note(self.flavour, self.kv_type, [*types, *apart])
         if kept.has_all(note):
             return
         from segue.runners.cpu.compile import compile_all
 
-        compile_all(types, self.flavour, kept, has_apart, self.kv_type)
+        compile_all(types, self.flavour, kept, apart, self.kv_type)
         kept.note(note)
         if is_told.is_set():
             report(what, 1, 1)
@@ -165,11 +166,13 @@ class CpuLoader:
 
         `beside`: one whose threads it uses. `await_quiet` is called before it measures speeds.
         """
+        from segue.runners.cpu.foresight import ForeseeingRunner
         from segue.runners.cpu.products.processor import VARIABLE, this_target
         from segue.runners.cpu.runner import CpuRunner
 
         take_unwritten(self.code)
-        return CpuRunner(
+        kind = ForeseeingRunner if self.drafts else CpuRunner
+        return kind(
             self.path,
             cache_dir=self.cache_dir,
             context_length=self.context_length,
@@ -185,6 +188,8 @@ class CpuLoader:
         )
 
     def __call__(self) -> Loaded:
+        from segue.runners.cpu.foresight import ForeseeingRunner
+
         files = gguf.header(self.path).files
         digest = FilesDigest(files, self.cache_dir)
         digests = {name: FilesDigest([file], self.cache_dir) for name, file in self.adapters}
@@ -222,4 +227,10 @@ class CpuLoader:
         if shown is not None:
             found = {name: each.wait() for name, each in digests.items()}
             info = msgspec.structs.replace(info, adapter_digests=found)
-        return Loaded(runner, vocab, info, lists=partial(lists_of_loaded, self.path, origin))
+        return Loaded(
+            runner,
+            vocab,
+            info,
+            foresight=runner if isinstance(runner, ForeseeingRunner) else None,
+            lists=partial(lists_of_loaded, self.path, origin),
+        )

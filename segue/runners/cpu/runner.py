@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,9 @@ _slot = itemgetter(0)  # of a span
 class CpuRunner:
     """Implements seam.Runner."""
 
+    drafts: ClassVar[bool] = (
+        False  # whether it has the model's layer for further tokens: see foresight.py
+    )
     _team: Team
 
     def __init__(
@@ -81,7 +85,7 @@ class CpuRunner:
         self.flavour, self._tile_outputs = target.flavour.name, target.flavour.width
         kept = KeptCode(cache_dir)
         threads = min(threads or usable_cpus(), beside._team.size if beside else on.MAX_THREADS)
-        self._weights = Weights(path, target, threads, kept)
+        self._weights = Weights(path, target, threads, kept, self.drafts)
         anatomy = self._weights.anatomy
         context = context_of(context_length, anatomy.train_context)
         if self._weights.has("position_embd.weight"):  # learned: the model has no others
@@ -91,27 +95,13 @@ class CpuRunner:
         self._space = Workspace(anatomy, max_rows, threads)
         self._adapters = self._read_adapters(adapters) if adapters else None
         self._turns = self._weights.rotations(context)
-        self._apart = apart_code(target, kept) if anatomy.family.has_streams else {}
-        self._frames = self._new_frames(Drawer(anatomy.vocab_size, threads, target, kept))
+        self._apart = apart_code(target, kept, anatomy.family.apart(self.drafts))
+        self._drawer = Drawer(anatomy.vocab_size, threads, target, kept)
+        self._frames = self._new_frames(self._drawer)
         self._num_threads = threads
         self._team = beside._lent_team(kv_type) if beside else self._new_team(threads, target, kept)
         exact_math.use(Softmax(target, kept))
-        self._capabilities = Capabilities(
-            num_slots=self._slots.num_slots,
-            num_cells=self._slots.num_cells,
-            context_length=context,
-            max_rows=max_rows,
-            vocab_size=anatomy.vocab_size,
-            cells_per_block=BLOCK,
-            state_bytes=0 if self._slots.states is None else self._slots.states.slot_bytes,
-            can_trim=self._slots.states is None,
-            can_give_back=0 if self._slots.states is None else on.MOST_PENDING,
-            draft_rows=_DRAFT_ROWS,
-            draws=True,
-            rows_ahead=len(self._frames[-1].logits),
-            adapters=tuple(adapters or ()),
-            deterministic=exact_math.keeps_denormals(),  # the threads of the team inherit this setting
-        )
+        self._capabilities = self._limits(context, tuple(adapters or ()))
         await_quiet()
         tuning = tuned(self._seconds, threads, min(max_rows, context))
         self._slots.let_go()
@@ -313,6 +303,24 @@ class CpuRunner:
 
     # --- what is made once ---
 
+    def _limits(self, context: int, adapters: tuple[str, ...]) -> Capabilities:
+        return Capabilities(
+            num_slots=self._slots.num_slots,
+            num_cells=self._slots.num_cells,
+            context_length=context,
+            max_rows=self._space.max_rows,
+            vocab_size=self._weights.anatomy.vocab_size,
+            cells_per_block=BLOCK,
+            state_bytes=0 if self._slots.states is None else self._slots.states.slot_bytes,
+            can_trim=self._slots.states is None,
+            can_give_back=0 if self._slots.states is None else on.MOST_PENDING,
+            draft_rows=_DRAFT_ROWS,
+            draws=True,
+            rows_ahead=len(self._frames[-1].logits),
+            adapters=adapters,
+            deterministic=exact_math.keeps_denormals(),  # the threads of the team inherit this setting
+        )
+
     def _join(self, beside: "CpuRunner | None") -> None:
         """Say what ends with this runner, and with what it ends. Memory that threads see outlives their steps."""
         self._beside = beside  # it owns the threads, so it lives as long as this one
@@ -339,32 +347,13 @@ class CpuRunner:
         return [first, second]
 
     def _program(self, logits: int) -> NDArray[np.int64]:
-        space, kv, states = self._space, self._slots.kv, self._slots.states
-        places = Places(
-            heads=int(space.board[on.HEADS_FLOATS]),
-            hidden=int(space.board[on.HIDDEN_FLOATS]),
-            projected=space.projected,
-            attended=space.attended,
-            added=space.added,
-            logits=logits,
-            logits_row=self._weights.anatomy.vocab_size,
-            kv=kv.places,
-            block_bytes=kv.stride,
-            kv_type=kv.kv_type,
-            turns=tuple(map(address, self._turns)),
-            mixture=space.mixture,
-            streams=space.streams,
-            apart=self._apart,
-            layer_inputs=space.layer_inputs,
-            layer_gate=space.layer_gate,
-            convolved=space.convolved,
-            first_values=space.first_values,
-            high=space.high,
-            low=space.low,
-            states=() if states is None else states.places,
-        )
         before = nothing_before if self._adapters is None else self._adapters.phase
-        return program(self._weights, places, self._tile_outputs, before)
+        return program(self._weights, self._places(logits), self._tile_outputs, before)
+
+    def _places(self, logits: int) -> Places:
+        return self._space.places(
+            self._slots, logits, turns=tuple(map(address, self._turns)), apart=self._apart
+        )
 
 
 def _end_all(steps: StepsAhead, team: Team | None) -> None:

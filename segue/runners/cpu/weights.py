@@ -17,7 +17,7 @@ from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
 from segue.runners.cpu.anatomy.parts.alibi import slopes
 from segue.runners.cpu.anatomy.parts.xielu import shapes
 from segue.runners.cpu.anatomy.positions import rotations, temperatures
-from segue.runners.cpu.anatomy.support import supports
+from segue.runners.cpu.anatomy.support import drafts_obstacle, supports
 from segue.runners.cpu.anatomy.tensor_scales import factors, scale_shapes
 from segue.runners.cpu.anatomy.tensors import (
     CONVOLUTIONS,
@@ -58,11 +58,21 @@ class Turns(NamedTuple):
 class Weights:
     """Addresses by name. The memory that they point to lives as long as this object."""
 
-    def __init__(self, path: str | Path, target: Target, threads: int, kept: Kept = nothing_kept):
+    def __init__(
+        self,
+        path: str | Path,
+        target: Target,
+        threads: int,
+        kept: Kept = nothing_kept,
+        drafts: bool = False,
+    ):
+        """`drafts`: those of its layer for further tokens too."""
         header = gguf.header(path)
         if obstacle := supports(header):
             raise Incompatible(f"the CPU runner cannot run {path}: {obstacle}")
-        self.anatomy: Anatomy = anatomy_of(header)
+        if drafts and (obstacle := drafts_obstacle(header)):
+            raise Incompatible(f"{path} cannot draft for itself: {obstacle}")
+        self.anatomy: Anatomy = anatomy_of(header, drafts)
         self.header: GgufHeader = header
         views = [*map(_mapped, header.files)]
         data: list[NDArray[np.uint8]] = [np.frombuffer(view, np.uint8) for view in views]
@@ -80,15 +90,7 @@ class Weights:
         self._matrices: dict[str, Matrix] = {each.name: each for each in made}
         for name in scale_shapes(tensors, self.anatomy):  # they are in the matrices
             self._vectors.pop(name, None)
-        for name, values in self._vectors.items():
-            if name.startswith("rope_"):
-                continue  # see _turns
-            sound = np.isfinite(values)
-            if name.endswith("sinks.weight"):
-                sound |= np.isneginf(values)  # takes nothing of the softmax
-            matrix.check_sound(name, int(np.count_nonzero(~sound)))
-            if name.endswith("ssm_a") and np.max(values) > 0 and not self.anatomy.fades_least:
-                raise ModelUnavailable(f"by the tensor {name} states grow without end")
+        self._check_vectors()
         for name in [name for name in self._vectors if name.endswith(CONVOLUTIONS)]:
             taps = next(tensor.shape[0] for tensor in tensors if tensor.name == name)
             self._vectors[name] = self._vectors[name].reshape(-1, taps).T.copy()  # a row per tap
@@ -112,6 +114,18 @@ class Weights:
             self._descriptors[i, : len(each.descriptor)] = each.descriptor
         for i, name in enumerate(self._matrices):
             self._places[name] = address(self._descriptors) + i * _DESCRIPTOR_WORDS * 8
+
+    def _check_vectors(self) -> None:
+        """Raise for numbers that are none, and for states without end."""
+        for name, values in self._vectors.items():
+            if name.startswith("rope_"):
+                continue  # see _turns
+            sound = np.isfinite(values)
+            if name.endswith("sinks.weight"):
+                sound |= np.isneginf(values)  # takes nothing of the softmax
+            matrix.check_sound(name, int(np.count_nonzero(~sound)))
+            if name.endswith("ssm_a") and np.max(values) > 0 and not self.anatomy.fades_least:
+                raise ModelUnavailable(f"by the tensor {name} states grow without end")
 
     def matrix(self, name: str) -> int:
         """The address of a matrix's descriptor."""

@@ -1,6 +1,6 @@
 """The memory that steps work in, one after the other, and the words of a board that have its addresses."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +10,11 @@ from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence
 from segue.runners.cpu.memory import address, zeros
+from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.apart.streams import SCRATCH_FLOATS, STREAMS
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
-from segue.runners.cpu.step.program.places import Mixture, Streams
+from segue.runners.cpu.step.program.places import Mixture, Places, Streams
 from segue.runners.cpu.step.recurrent.scratch import matrices_scratch, scan_scratch
 
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
@@ -55,7 +56,7 @@ class Workspace:
     def __init__(self, anatomy: Anatomy, max_rows: int, threads: int):
         # Every step's board is a copy.
         self.board: NDArray[np.int64] = zeros(on.NUM_WORDS, np.int64)
-        self.max_rows = max_rows
+        self.max_rows, self._vocab_size = max_rows, anatomy.vocab_size
         layers = anatomy.by_layer
         attending = [layer for layer in layers if layer.attends]
         self.item_rows = item_rows(attending, threads)
@@ -78,7 +79,9 @@ class Workspace:
         latents = [(layer.heads, layer.latent) for layer in layers if layer.latent is not None]
         asked = max((latent.query_rank for _, latent in latents), default=0)
         self._inputs(
-            on.HIDDEN_FLOATS, max_rows, max(hidden, experts_hidden, columns, asked, streamed)
+            on.HIDDEN_FLOATS,
+            max_rows,
+            max(hidden, experts_hidden, columns, asked, streamed, 2 * width * anatomy.drafts),
         )
         widest = (heads * max(latent.plain, latent.rank) for heads, latent in latents)
         self._inputs(on.LATENT_FLOATS, max_rows, max(widest, default=0))
@@ -109,6 +112,35 @@ class Workspace:
         self.layer_gate = self._floats(max_rows * columns)
         self.streams = self._streams(max_rows, streamed, hidden)
         self.mixture = self._mixture(anatomy, max_rows)
+
+    def places(
+        self, slots: Slots, logits: int, *, turns: tuple[int, ...], apart: Mapping[int, int]
+    ) -> Places:
+        """What a program's instructions name. `logits`: where its rows of logits begin."""
+        return Places(
+            residual=int(self.board[on.RESIDUAL]),
+            heads=int(self.board[on.HEADS_FLOATS]),
+            hidden=int(self.board[on.HIDDEN_FLOATS]),
+            projected=self.projected,
+            attended=self.attended,
+            added=self.added,
+            logits=logits,
+            logits_row=self._vocab_size,
+            kv=slots.kv.places,
+            block_bytes=slots.kv.stride,
+            kv_type=slots.kv.kv_type,
+            turns=turns,
+            mixture=self.mixture,
+            streams=self.streams,
+            apart=apart,
+            layer_inputs=self.layer_inputs,
+            layer_gate=self.layer_gate,
+            convolved=self.convolved,
+            first_values=self.first_values,
+            high=self.high,
+            low=self.low,
+            states=() if slots.states is None else slots.states.places,
+        )
 
     def _mixture(self, anatomy: Anatomy, rows: int) -> Mixture:
         used, width = anatomy.experts_used, anatomy.width

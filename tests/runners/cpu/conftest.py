@@ -23,6 +23,7 @@ BY_NAME: Mapping[str, Flavour] = {flavour.name: flavour for flavour in FLAVOURS}
 def load(
     path: Path,
     *,
+    kind: type[CpuRunner] = CpuRunner,
     target: Target | None = None,
     adapters: Mapping[str, str] | None = None,
     beside: CpuRunner | None = None,
@@ -32,7 +33,7 @@ def load(
     settings: dict[str, Any] = {"num_slots": 6, "threads": 2, "max_rows": 256}
     settings |= {"kv_bytes": 512 << 10} | options
     cache_dir = config.load({}).cache_dir
-    return CpuRunner(
+    return kind(
         path,
         cache_dir=cache_dir,
         target=target,

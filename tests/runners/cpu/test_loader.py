@@ -1,6 +1,6 @@
 import hashlib
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,18 +107,21 @@ def test_phases_that_few_models_have_are_compiled_for_those_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And before such a model is loaded, whatever was compiled for others of the same types."""
-    asked: list[bool] = []
+    asked: list[Sequence[str]] = []
 
     def compile_all(
-        types: object, flavour: str, kept: KeptCode, has_apart: bool, kv_type: str
+        types: object, flavour: str, kept: KeptCode, apart: Sequence[str], kv_type: str
     ) -> None:
-        asked.append(has_apart)
+        asked.append(apart)
 
     monkeypatch.setattr(compile, "compile_all", compile_all)
     for name in ("llama", "gemma3n", "gemma4", "gemma3n"):
         path = write(tmp_path / "x.gguf", MODELS[name])
         CpuLoader(str(path), "x", cache_dir=str(tmp_path)).prepared(silent)
-    assert asked == [False, True]
+    path = write(tmp_path / "x.gguf", MODELS["qwen35, drafts"])
+    for drafts in (False, True):
+        CpuLoader(str(path), "x", cache_dir=str(tmp_path), drafts=drafts).prepared(silent)
+    assert asked == [(), ("streams",), ("drafts",)]
 
 
 class Compiler:
@@ -130,7 +133,7 @@ class Compiler:
         monkeypatch.setattr(machine, "kind_of_processor", lambda: self.processor)
 
     def _compile_all(
-        self, types: Iterable[str], flavour: str, kept: KeptCode, has_apart: bool, kv_type: str
+        self, types: Iterable[str], flavour: str, kept: KeptCode, apart: Sequence[str], kv_type: str
     ) -> None:
         self.calls += 1
         for piece in (f"step-{kv_type}", *types):

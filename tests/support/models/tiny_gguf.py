@@ -156,6 +156,23 @@ def add_vocabulary(writer: gguf.GGUFWriter, controls: list[str], add_bos: bool) 
             writer.add_uint32(key, tokens.index(text))
 
 
+def is_matrix(name: str) -> bool:
+    """Whether a tensor of several dimensions may be packed."""
+    others = (
+        "norm",
+        "bias",
+        "probs_b",
+        "gate_inp",
+        "scale",
+        "conv1d",
+        "shortconv.conv",
+        "lerp",
+        "first",
+        "coef",
+    )
+    return not name.endswith(("ssm_a", "ssm_d")) and not any(part in name for part in others)
+
+
 class Weights:
     """Random matrices that keep the size of what passes through them.
 

@@ -83,7 +83,9 @@ BY_SIGMOID: Mapping[str, Tiny] = {
         nextn_predict_layers=1, moe_every_n_layers=1,
     ),
     "mimo2": _MIMO,
-    "mimo2, one matrix, drafts": replace(_MIMO, is_fused=True, has_windowed_sinks=False, next_layers=1).with_settings(
+    "mimo2, one matrix, drafts": replace(
+        _MIMO, is_fused=True, has_windowed_sinks=False, next_layers=1, is_draft_dense=True
+    ).with_settings(
         attention__head_count_kv=2, attention__value_scale=0.7, rope__freq_base_swa=2e4,
         attention__sliding_window_pattern=[False, True, True, False], nextn_predict_layers=1,
     ),

@@ -17,10 +17,11 @@ from tests.support.models.layers.tiny_gemma4 import (
 )
 from tests.support.models.layers.tiny_hybrids import kda, mamba, mamba1, plamo, short_convolution
 from tests.support.models.layers.tiny_latent import TinyLatent
+from tests.support.models.layers.tiny_next import pairing
 from tests.support.models.layers.tiny_pictures import of_pictures, with_tokens
 from tests.support.models.layers.tiny_rwkv import rwkv6_layer, rwkv_layer
 from tests.support.models.quick_writer import Writer
-from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, pieces
+from tests.support.models.tiny_gguf import END, Weights, add_vocabulary, is_matrix, pieces
 
 Array = NDArray[np.float32]
 Value = int | float | bool | str | list[bool] | list[int] | list[float]
@@ -70,6 +71,8 @@ class Tiny:
     context_length: int = 512
     layers: int = LAYERS
     next_layers: int = 0  # for drafts
+    draft_extras: tuple[str, ...] = ()  # what these have of a norm, a head and embeddings
+    is_draft_dense: bool = False  # these have no experts
     has_unused_keys: bool = False  # in layers that read another's
     lacks_values: bool = False  # keys are values too, in layers without a window
     has_layer_scales: bool = False
@@ -137,7 +140,9 @@ def write(
     seed: int = 0,
     kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32,
     vocabulary: Vocabulary = usual_vocabulary,
+    changed: Callable[[str, Array], Array] = lambda _, tensor: tensor,
 ) -> Path:
+    """`changed`: what a tensor is to be, by its name, in place of random weights."""
     writer = Writer(path, tiny.architecture)
     kinds = {
         bool: gguf.GGUFValueType.BOOL,
@@ -153,10 +158,11 @@ def write(
             writer.add_array(key, value)
         else:
             writer.add_key_value(key, value, kinds[type(value)])
-    for name, tensor in _tensors(tiny, Weights(seed), vocab):
+    for name, made in _tensors(tiny, Weights(seed), vocab):
+        tensor = changed(name, made)
         if name in ("output.weight", "token_embd.weight"):
             tensor[vocab - quiet :] *= np.float32(0.1)
-        is_kind = tensor.ndim > 1 and _is_matrix(name) and tensor.shape[-1] % GROUP == 0
+        is_kind = tensor.ndim > 1 and is_matrix(name) and tensor.shape[-1] % GROUP == 0
         own = kind if is_kind else gguf.GGMLQuantizationType.F32
         if is_kind and is_left_as_halves(name) and kind != gguf.GGMLQuantizationType.F32:
             own = gguf.GGMLQuantizationType.F16
@@ -166,22 +172,6 @@ def write(
     writer.write_tensors_to_file()
     writer.close()
     return Path(path)
-
-
-def _is_matrix(name: str) -> bool:
-    others = (
-        "norm",
-        "bias",
-        "probs_b",
-        "gate_inp",
-        "scale",
-        "conv1d",
-        "shortconv.conv",
-        "lerp",
-        "first",
-        "coef",
-    )
-    return not name.endswith(("ssm_a", "ssm_d")) and not any(part in name for part in others)
 
 
 def _settings(tiny: Tiny, vocab: int) -> dict[str, Value]:
@@ -230,14 +220,15 @@ def _tensors(tiny: Tiny, weights: Weights, vocab: int) -> Iterator[tuple[str, Ar
     for i, name in enumerate(tiny.factors):
         yield f"{name}.weight", np.abs(weights.vector(2.0 - i, pairs))
     for layer in range(tiny.layers + tiny.next_layers):
-        if layer >= tiny.layers:
-            yield f"blk.{layer}.nextn.eh_proj.weight", weights.matrix(WIDTH, 2 * WIDTH)
-            for norm in ("enorm", "hnorm"):
-                yield f"blk.{layer}.nextn.{norm}.weight", weights.vector(1.0, WIDTH)
         of_layer = (
             _rwkv(tiny, weights, layer)
             if tiny.mixer.startswith("rwkv")
             else (
+                *(
+                    pairing(tiny.draft_extras, vocab, WIDTH, weights)
+                    if layer >= tiny.layers
+                    else ()
+                ),
                 *_norms(tiny, weights, layer),
                 *_mixer(tiny, weights, layer),
                 *_feed_forward(tiny, weights, layer),
@@ -355,7 +346,9 @@ def _feed_forward(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[st
     if not hidden:
         return
     is_every = (layer + 1) % tiny.count("interleave_moe_layer_step", tiny.expert_step) == 0
-    if tiny.experts and layer >= tiny.count("leading_dense_block_count", 0) and is_every:
+    is_dense = tiny.is_draft_dense and layer >= tiny.layers
+    is_dense = is_dense or layer < tiny.count("leading_dense_block_count", 0)
+    if tiny.experts and not is_dense and is_every:
         yield from _experts(tiny, weights)
         if not tiny.has_dense_beside and not tiny.feeds_beside:
             return

@@ -53,7 +53,13 @@ _TAIL = """
   states and the rank of Mamba 1's times one of 16; convolutions see up to 16 tokens. What Mamba 1's times are made of,
   B and C are normed in Jamba, and where the file says so (Falcon Mamba). Texts that repeat themselves, constraints and
   draft models (`--draft`) make drafts for them as for others, of up to seven tokens (a constraint forces up to 32 at
-  once on others); such a model is no draft model itself. Layers that draft further tokens (`nextn`) are not computed.
+  once on others); such a model is no draft model itself.
+- Layers for further tokens (`nextn`, multi-token prediction): of the models that draft for themselves the first one is
+  computed, and applied again for each token more, unless `--draft` says otherwise. Its weights and its keys and values
+  are in memory then. Of a file whose layer lacks a tensor, or has one of another shape, the log says so at the start,
+  and there are no drafts by it. Such layers of others (`exaone-moe`, `bailingmoe2`, `mistral4`, `nemotron_h_moe`) are
+  passed over. What the layer gives is held to llama.cpp by `tests/runners/cpu/test_foresight.py`, on files with random
+  weights: no real one was at hand. How many drafts of a real one are right was not seen, then.
 - RWKV 7 (`rwkv7`, and `arwkv7`, which was made from Qwen 2.5): the matrices between which decays, rates, shares of
   values and gates are made have ranks that are a multiple of 32, as llama.cpp's converter computes them. What a file
   has of shares of values in its first layer has no effect. That converter names two line feeds as an end of texts,
@@ -384,6 +390,8 @@ def _head(family: Family) -> str:
         parts.append("embeddings normed")
     if "embedding_length_per_layer_input" in family.settings:
         parts.append("layers may have embeddings of their own")
+    if family.drafts_by != "none":
+        parts.append("may draft for itself")
     return ", ".join(parts)
 
 

@@ -49,6 +49,7 @@ Shared = Literal["none", "plain", "gated", "one", "dense", "beside"]
 Layers = Literal["whole", "a part", "a mixer", "as counted", "experts first"]
 Passes = Literal["none", "loops", "stacks"]
 Gate = Literal["none", "own", "joined", "heads", "own or heads"]
+Drafts = Literal["none", "norm", "sum"]
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,9 @@ class Family:
     has_layer_scales: bool = False  # the residual may be scaled after each layer
     adds_embeddings: bool = False  # after each layer, normed and by a scale of the layer's
     passes: Passes = "none"  # layers are passed several times: see layers.py
+    # The layer for further tokens (see parts/drafts.py) takes rows as the last norm gives them, or as they are before
+    # it; "none": such a layer is not computed.
+    drafts_by: Drafts = "none"
     may_have_factors: bool = True  # of RoPE, one for each pair of dimensions
     needs_factors: bool = False  # the same, for layers without a window
     has_long_rope: bool = False  # the file may have RoPE factors for long and short contexts
@@ -202,3 +206,7 @@ class Family:
     needed: tuple[str, ...] = ()  # those without which llama.cpp takes values of its own
     # Of these 0 is another thing than nothing said: llama.cpp computes with it. More in checks/kinds.py.
     nonzero: tuple[str, ...] = ()
+
+    def apart(self, drafts: bool) -> tuple[str, ...]:
+        """What a step has of code that is compiled apart (runners/cpu/apart.py). `drafts`: with the layer for them."""
+        return (*["streams"] * self.has_streams, *["drafts"] * drafts)

@@ -97,9 +97,11 @@ class Layer:
         return self.heads * (self.mixed if self.latent is None else self.latent.values)
 
 
-def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
-    """The layers that are computed, of a model whose measures are sound (settings.py)."""
-    count = header.count("block_count") - header.count("nextn_predict_layers")
+def layers_of(header: GgufHeader, family: Family, drafts: bool = False) -> tuple[Layer, ...]:
+    """The layers that are computed, of a model whose measures are sound (settings.py). `drafts`: with the first one for
+    further tokens, which comes last; it has attention, and positions turn in it.
+    """
+    count = header.count("block_count") - header.count("nextn_predict_layers") + drafts
     windows = windows_of(header, family, count)
     rotated = _rotated(header, family, windows)
     heads, key_heads = heads_of(header)
@@ -109,6 +111,9 @@ def layers_of(header: GgufHeader, family: Family) -> tuple[Layer, ...]:
     names = {tensor.name for tensor in header.tensors}
     gates = given_gates(header)
     attends, recurs = mixers(header, family, key_heads, hidden)
+    if drafts:
+        attends[count - 1], recurs[count - 1] = True, False
+        rotated = (*rotated[:-1], True)
     latents = [latent_of(header, family) if has else None for has in attends]
     own = [
         Layer(

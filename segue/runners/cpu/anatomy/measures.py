@@ -28,7 +28,8 @@ class Anatomy:
 
     architecture: str
     by_layer: tuple[Layer, ...]
-    next_layers: int  # after those, for drafts of tokens beyond the next: not computed
+    next_layers: int  # that the file has after the others, for drafts of further tokens
+    drafts: bool  # the first of those is computed: it is the last of `by_layer`
     width: int
     vocab_size: int
     train_context: int
@@ -71,7 +72,8 @@ class Anatomy:
 
     @property
     def layers(self) -> int:
-        return len(self.by_layer)
+        """How many there are, without one for drafts."""
+        return len(self.by_layer) - self.drafts
 
     @property
     def has_windows(self) -> bool:
@@ -118,23 +120,27 @@ class Anatomy:
         return 0.5 if is_halved and self.has_experts(layer) else 0.0
 
 
-def anatomy_of(header: GgufHeader) -> Anatomy:
-    """The anatomy of a model that `supports` (support.py) accepts. Other models may raise."""
+def anatomy_of(header: GgufHeader, drafts: bool = False) -> Anatomy:
+    """The anatomy of a model that `supports` (support.py) accepts. Other models may raise.
+
+    `drafts`: with its layer for further tokens, which `drafts_obstacle` accepts.
+    """
     family, names = FAMILIES[header.architecture], {tensor.name for tensor in header.tensors}
-    width, by_layer = header.count("embedding_length"), layers_of(header, family)
+    width, by_layer = header.count("embedding_length"), layers_of(header, family, drafts)
+    layers = len(by_layer) - drafts
     embedding = next(t for t in header.tensors if t.name == "token_embd.weight")
     is_parallel = _is_parallel(header, family, names)
     experts = header.count("expert_count") if family.experts != "none" else 0
     used = header.count("expert_used_count") if experts else 0
     expert_hidden = _expert_hidden(header, family, used) if experts else 0
     attending = next((i for i, layer in enumerate(by_layer) if layer.attends), 0)
-    is_wide = family.wide_scale == len(by_layer)
-    scale = width // by_layer[0].heads if is_wide else head_size(header)
+    scale = width // by_layer[0].heads if family.wide_scale == layers else head_size(header)
     logit_scale = real(header, "logit_scale", family.logit_factor or family.logit_width / width)
     return Anatomy(
         architecture=header.architecture,
         by_layer=by_layer,
         next_layers=header.count("nextn_predict_layers"),
+        drafts=drafts,
         width=width,
         vocab_size=embedding.shape[1] if len(embedding.shape) == 2 else 0,
         train_context=header.train_context,
@@ -147,11 +153,8 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
         temperature=family.temperature or real(header, "attention.temperature_scale"),
         max_bias=max_bias(header, family),
         score_cap=real(header, "attn_logit_softcapping", family.score_cap),
-        embedding_scale=float(np.sqrt(np.float64(width)))
-        if family.is_embedding_scaled
-        else real(header, "embedding_scale", family.embedding_factor),
-        residual_scale=real(header, "residual_scale")
-        or family.depth_scale / float(np.sqrt(np.float64(len(by_layer)))),
+        embedding_scale=_embedding_scale(header, family),
+        residual_scale=real(header, "residual_scale") or family.depth_scale / _root(layers),
         halved_every=header.count("rescale_every_n_layers")
         if family.is_feed_forward_shifted
         else 0,
@@ -179,11 +182,20 @@ def anatomy_of(header: GgufHeader) -> Anatomy:
     )  # fmt: skip
 
 
+def _root(count: int) -> float:
+    return float(np.sqrt(np.float64(count)))
+
+
+def _embedding_scale(header: GgufHeader, family: Family) -> float:
+    if family.is_embedding_scaled:
+        return _root(header.count("embedding_length"))
+    return real(header, "embedding_scale", family.embedding_factor)
+
+
 def _query_scale(header: GgufHeader, family: Family, layer: Layer, size: int) -> float:
     if layer.latent is not None:
         return latent_scale(header, layer.latent.query, SCALED in family.settings)
-    root = 1.0 / float(np.sqrt(np.float64(size)))
-    by_size = 1.0 / size if family.is_query_scaled_whole else root
+    by_size = 1.0 / size if family.is_query_scaled_whole else 1.0 / _root(size)
     told = real(header, "attention.scale") or real(header, "attention.output_scale")
     return told or family.query_scale or by_size
 

@@ -92,6 +92,15 @@ def supports(header: GgufHeader) -> str | None:
     )
 
 
+def drafts_obstacle(header: GgufHeader) -> str | None:
+    """Why the layer for further tokens of a model that can run here cannot be computed, or None if it can."""
+    if not header.count("nextn_predict_layers"):
+        return "the file has none"
+    if FAMILIES[header.architecture].drafts_by == "none":
+        return f"those of {header.architecture} are not computed here"
+    return wrong_tensors(header, drafts=True)
+
+
 def _wrong_settings(header: GgufHeader, family: Family) -> str | None:
     prefix = f"{header.architecture}."
     given = {key for key, value in header.metadata.items() if value} | {*header.array_lengths}

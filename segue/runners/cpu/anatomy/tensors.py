@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from segue.models.gguf import Tensor
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import ROUTER, Anatomy
+from segue.runners.cpu.anatomy.parts.drafts import draft_extras, draft_shapes
 from segue.runners.cpu.anatomy.parts.latent import JOINED, latent_shapes
 from segue.runners.cpu.anatomy.parts.streams import layer_shapes, whole_shapes
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence
@@ -91,6 +92,7 @@ def shapes(anatomy: Anatomy) -> Shapes:
     for i, layer in enumerate(anatomy.by_layer):
         own = _mixer(anatomy, layer) | _feed_forward(anatomy, layer, anatomy.has_experts(i))
         own |= {LAYER_SCALE: (1,)} if family.adds_embeddings else {}
+        own |= draft_shapes(width) if i == anatomy.layers else {}
         whole |= _in_layer(layer.weights_of, own)
     return whole
 
@@ -110,6 +112,8 @@ def extras(anatomy: Anatomy) -> Shapes:
     if family.may_have_norm_bias:
         whole["output_norm.bias"] = (anatomy.width,)
     for i, layer in enumerate(anatomy.by_layer):
+        if i == anatomy.layers:
+            whole |= _in_layer(i, draft_extras(anatomy.width, anatomy.vocab_size))
         if family.may_have_norm_bias:
             whole |= _in_layer(i, _norm_biases(anatomy, layer))
         if layer.latent is None:
@@ -299,17 +303,18 @@ def _experts(anatomy: Anatomy) -> Shapes:
 
 
 def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...]:
-    """The tensors without those that have no effect: of layers for drafts, keys of layers that read another's, shares
-    of values in RWKV's first layer, what pictures take, and scales for rounding inputs (tensor_scales.py).
+    """The tensors without those that have no effect: of layers for drafts, but for the first if it is computed; keys of
+    layers that read another's, shares of values in RWKV's first layer, what pictures take, and scales for rounding
+    inputs (tensor_scales.py).
 
     Their names are the usual ones.
     """
-    ends = anatomy.layers, anatomy.layers + anatomy.next_layers
-    passed = [f"blk.{i}." for i in range(*ends)]
+    count = len(anatomy.by_layer)
+    passed = [f"blk.{i}." for i in range(count, anatomy.layers + anatomy.next_layers)]
     shared = [i for i, layer in enumerate(anatomy.by_layer) if layer.keys_of >= 0]
     passed += [f"blk.{i}.attn_{part}" for i in shared for part in ("k.", "k_norm.", "v.")]
     passed += UNUSED if anatomy.family.mixer == "wkv7" else []
-    passed += [f"blk.{i}.{start}" for i in range(ends[0]) for start in anatomy.family.unread]
+    passed += [f"blk.{i}.{start}" for i in range(count) for start in anatomy.family.unread]
     theirs, usual = anatomy.family.renamed
     return tuple(
         replace(tensor, name=tensor.name.removesuffix(theirs) + usual)

@@ -1,8 +1,9 @@
-"""What slots hold: blocks of KV cells and, of models that have such layers, a state."""
+"""What slots hold: blocks of KV cells and, of models that have such layers, a state and what was made of tokens."""
 
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.slots.blocks import BlockTables
 from segue.runners.cpu.slots.kv import BLOCK, Kv
+from segue.runners.cpu.slots.made import Made
 from segue.runners.cpu.slots.states import States
 from segue.runners.cpu.step.attention.kept import KvType
 
@@ -20,6 +21,7 @@ class Slots:
         self.states = States(anatomy, num_slots) if anatomy.has_states else None
         self.num_slots = num_slots if self.states is None else self.states.num_slots
         self.kv = Kv(anatomy, context, kv_bytes, self.num_slots, kv_type)
+        self.made = Made(self.num_slots, anatomy.width) if anatomy.drafts else None
 
     @property
     def num_cells(self) -> int:
@@ -44,7 +46,17 @@ class Slots:
             count = self._checked(self.states, src, length)
             self.states.fork(src, dst)
             self.states.give_back(dst, count)
+        if self.made is not None and length:
+            self.made.fork(src, dst)
         self.kv.fork(src, dst, length)
+
+    def append_drafts(self, slot: int, count: int, _: int) -> None:
+        """Make room for tokens that drafts go on from, which no state takes, until `drop_drafts`."""
+        self.kv.append(slot, count)
+
+    def drop_drafts(self, slot: int, length: int) -> None:
+        """Let the slot hold that many tokens again."""
+        self.tables.trim(slot, length)
 
     def trim(self, slot: int, length: int) -> None:
         if self.states is not None:

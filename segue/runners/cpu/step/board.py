@@ -56,6 +56,12 @@ threads has words of its own, for all its steps.
 # Of latent attention: what matrices of heads take, [head][rows][columns], in the three forms of an input.
 LATENT_FLOATS, LATENT_BYTES, LATENT_SCALES = range(40, 43)
 
+# Of the layer for further tokens; see apart/drafts.py.
+(
+    MADE_BEFORE,  # address of the rows' addresses of what the model made of the token before; 0: there is none
+    HANDED_ON,  # address of the rows' addresses to which what it makes of theirs is copied; 0: nowhere
+) = range(44, 46)
+
 # Of layers with a state; see recurrent/.
 (
     SPANS,  # address of the spans of rows that follow each other; their words are below
@@ -138,8 +144,10 @@ LATENT_KEYS, LATENT_QUERIES, LATENT_PRODUCTS, LATENT_ATTEND = range(24, 28)
 ADAPT, DRAW = 32, 33
 NOTHING = 34  # a phase that is left out
 CLAMP = 35
+STORE = 36  # as HEADS, in fused steps too
 FIRST_APART = 40  # from here on: phases that are compiled apart, see apart/
 SPREAD, PREDICT, CORRECT, PART_STREAMS, MERGE_STREAMS, SPARSE = range(FIRST_APART, 46)
+PAIR, HAND_ON = range(46, 48)
 
 # Where the norm's rows come from.
 FROM_EMBEDDING, FROM_SUM, FROM_WANTED = range(3)

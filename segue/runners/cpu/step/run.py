@@ -83,7 +83,7 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
         norm_phase(board, row, counter)
     elif kind == on.PRODUCT:
         product_phase(board, row, counter)
-    elif kind == on.HEADS:
+    elif kind == on.HEADS or kind == on.STORE:
         heads_phase(board, row, counter)
     elif kind == on.ATTEND:
         attend_phase(board, row, counter, tid)

@@ -13,15 +13,15 @@ from segue.runners.cpu.anatomy.tensors import VECTOR_TYPES, computed, extras, is
 GROUP = 32  # rows that products take are a multiple of it wide
 
 
-def wrong_tensors(header: GgufHeader) -> str | None:
-    """Why the file's tensors are not those that its settings ask for, or None."""
-    return _wrong_names(header) or _wrong_shapes(header)
+def wrong_tensors(header: GgufHeader, drafts: bool = False) -> str | None:
+    """Why the file's tensors are not those that its settings ask for, or None. `drafts`: with the layer for those."""
+    return _wrong_names(header, drafts) or _wrong_shapes(header, drafts)
 
 
-def _wrong_names(header: GgufHeader) -> str | None:
+def _wrong_names(header: GgufHeader, drafts: bool) -> str | None:
     if "token_embd.weight" not in {tensor.name for tensor in header.tensors}:
         return "the file lacks tensors (token_embd.weight)"
-    anatomy = anatomy_of(header)
+    anatomy = anatomy_of(header, drafts)
     tensors = computed(header.tensors, anatomy)
     found = [tensor.name for tensor in tensors]
     names = {*found}
@@ -49,9 +49,9 @@ def _plain(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-def _wrong_shapes(header: GgufHeader) -> str | None:
+def _wrong_shapes(header: GgufHeader, drafts: bool) -> str | None:
     """Why a tensor has a wrong shape, or None. Compiled code relies on these shapes and checks no bounds."""
-    anatomy = anatomy_of(header)
+    anatomy = anatomy_of(header, drafts)
     tokens = header.array_lengths.get("tokenizer.ggml.tokens", 0)
     if tokens not in (0, anatomy.vocab_size):  # what is drawn could have no text
         return f"its vocabulary has {tokens} tokens, its embeddings {anatomy.vocab_size}"

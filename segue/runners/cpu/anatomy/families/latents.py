@@ -1,6 +1,7 @@
 """Rows of the table of architectures: those with latent attention."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from segue.runners.cpu.anatomy.families.keys import SIGMOID
 from segue.runners.cpu.anatomy.family import Family
@@ -28,7 +29,7 @@ _MIXTURE = Family(
 )
 
 LATENTS: Mapping[str, Family] = {
-    "deepseek2": _MIXTURE,
+    "deepseek2": replace(_MIXTURE, drafts_by="norm"),
     "mistral4": _MIXTURE,
     "minicpm3": Family(
         is_latent=True,

@@ -152,6 +152,7 @@ MIXTURES: Mapping[str, Family] = {
         routing="sigmoid",
         shared_expert="plain",
         has_choice_bias=True,
+        drafts_by="norm",
         settings=(*SIGMOID, "nextn_predict_layers"),
     ),
     "ernie4_5-moe": Family(

@@ -1,12 +1,13 @@
 """Attention, from the product for queries to the one after it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.kept import head_bytes
 from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
+from segue.runners.cpu.step.heads import SHARED
 from segue.runners.cpu.step.program.norms import sub_norm
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.program.words import NORMS, Row, float_word, product, products
@@ -50,6 +51,17 @@ def attention(weights: Weights, places: Places, number: int) -> Iterator[Row]:
     yield products(places.attended, anatomy.width, outputs)
 
 
+def stored(weights: Weights, places: Places, number: int) -> Iterator[Row]:
+    """Keys and values of a layer that attends in other steps: without queries. Of one whose heads are neither normed
+    together nor bounded.
+    """
+    anatomy, layer = weights.anatomy, weights.anatomy.by_layer[number]
+    yield _projection(weights, places, layer, anatomy.name_of(number), has_queries=False)
+    words = _heads(weights, places, number)
+    words[SHARED - 1] = 0
+    yield [on.STORE, *words]
+
+
 def _is_bias_first(anatomy: Anatomy) -> bool:
     """Whether a bias must be added before all heads are normed together, or before they are bounded."""
     return anatomy.norms_all_heads or anatomy.clamp > 0
@@ -66,7 +78,9 @@ def _gate(weights: Weights, places: Places, layer: Layer) -> Row:
     return [gate, row, layer.queries, 0, on.SOFTPLUSES if is_soft else on.SIGMOIDS]
 
 
-def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Row:
+def _projection(
+    weights: Weights, places: Places, layer: Layer, name: str, has_queries: bool = True
+) -> Row:
     """The product for queries, keys and values; their outputs are next to each other, and those of a gate and of LAuReL
     after them.
     """
@@ -76,12 +90,19 @@ def _projection(weights: Weights, places: Places, layer: Layer, name: str) -> Ro
     if weights.anatomy.has_fused_heads:
         parts = ("qkv",)
     own = [*zip(parts, starts, strict=False)]
+    if not has_queries:
+        own = [part for part in own if part[0] != "q"]
+        return product(places.projected, layer.outputs, on.INPUT_FLOATS, _at(weights, name, own))
     own += [("gate", layer.projected)] if layer.gate and not layer.is_gate_joined else []
-    matrices = [(weights.matrix(f"{name}attn_{part}.weight"), 4 * start) for part, start in own]
+    matrices = _at(weights, name, own)
     if layer.laurel:
         start = layer.outputs - layer.laurel
         matrices += [(weights.matrix(f"{name}laurel_l.weight"), 4 * start)]
     return product(places.projected, layer.outputs, on.INPUT_FLOATS, matrices)
+
+
+def _at(weights: Weights, name: str, parts: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
+    return [(weights.matrix(f"{name}attn_{part}.weight"), 4 * start) for part, start in parts]
 
 
 def _heads(weights: Weights, places: Places, number: int) -> Row:

@@ -9,6 +9,15 @@ from segue.runners.cpu.anatomy.tensors import EXPERTS_NORM, LAYER_SCALE
 from segue.runners.cpu.memory import zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.attention import attention
+from segue.runners.cpu.step.program.drafts import (
+    draft_head,
+    hand_on,
+    handed_on,
+    keys,
+    last_norm,
+    pair,
+    paired,
+)
 from segue.runners.cpu.step.program.feed_forward import (
     experts,
     feed_forward,
@@ -37,8 +46,17 @@ def program(
     weights: Weights, places: Places, tile_outputs: int, before: Before = nothing_before
 ) -> NDArray[np.int64]:
     """All phases of a step."""
+    return _made(_phases(weights, places, tile_outputs), before)
+
+
+def draft_program(weights: Weights, places: Places, tile_outputs: int) -> NDArray[np.int64]:
+    """All phases of a draft by the layer for further tokens: every row wants logits."""
+    return _made(_draft_phases(weights, places, tile_outputs), nothing_before)
+
+
+def _made(phases: Iterator[Row], before: Before) -> NDArray[np.int64]:
     rows: list[Row] = []
-    for row in _phases(weights, places, tile_outputs):
+    for row in phases:
         rows += [*_before(row, before), row]
     made: NDArray[np.int64] = zeros((len(rows), on.INSTRUCTION_WORDS), np.int64)
     for i, row in enumerate(rows):
@@ -63,7 +81,23 @@ def _before(row: Row, before: Before) -> Iterator[Row]:
 def _phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row]:
     layers = streams if weights.anatomy.family.has_streams else _layers
     yield from layers(weights, places, tile_outputs)
-    yield from _logits(weights, places)
+    yield from _logits(weights, places, weights.head)
+    if weights.anatomy.drafts:
+        yield from keys(weights, places)
+
+
+def _draft_phases(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row]:
+    anatomy, layer = weights.anatomy, weights.anatomy.layers
+    yield pair(weights, places)
+    yield from paired(weights, places)
+    yield from _mixed(weights, places, layer)
+    mixed, added = _summands(weights, places, layer), _added(weights, places, layer)
+    if not anatomy.is_parallel:
+        yield norm(weights, anatomy.name_of(layer), anatomy.family.norms[1], on.FROM_SUM, mixed)
+    yield from _fed(weights, places, layer, tile_outputs)
+    first, *others = last_norm(weights, [*mixed, added] if anatomy.is_parallel else [added])
+    yield from (first, hand_on(places), *others)
+    yield from _logits(weights, places, draft_head(weights))
 
 
 def _layers(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row]:
@@ -110,13 +144,16 @@ def _layers(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
             scale = weights.vector(f"{name}{LAYER_SCALE}")
         if anatomy.halved_every and (layer + 1) % anatomy.halved_every == 0:
             scale = weights.number(0.5)
+    if anatomy.drafts:
+        yield from handed_on(weights, places, summands, scale)
+        summands, scale = [], 0
     yield norm(weights, "", "output_norm", on.FROM_WANTED, summands, sum_scale=scale)
 
 
-def _logits(weights: Weights, places: Places) -> Iterator[Row]:
+def _logits(weights: Weights, places: Places, head: int) -> Iterator[Row]:
     anatomy = weights.anatomy
     logits = [places.logits, places.logits_row]
-    yield product(logits[0], logits[1], on.INPUT_FLOATS, [(weights.head, 0)], on.WANTED)
+    yield product(logits[0], logits[1], on.INPUT_FLOATS, [(head, 0)], on.WANTED)
     bias = weights.vector("output.bias") or weights.unsaid()
     if bias or anatomy.logit_scale or anatomy.logit_cap:
         scales = float_word(anatomy.logit_scale), float_word(anatomy.logit_cap)

@@ -37,6 +37,7 @@ class Streams:
 class Places:
     """Addresses that the instructions name, besides those of weights."""
 
+    residual: int
     heads: int  # what the product after attention takes
     hidden: int  # what the last product of the feed-forward takes
     projected: int  # output of the products for queries, keys and values

@@ -1,0 +1,49 @@
+"""Where what a model made of tokens is kept, for its layer for further tokens."""
+
+from segue.runners.cpu.slots.made import KEPT, Made
+
+WIDTH, OWN = 32, 10**6  # where the step has its rows
+ROW = 4 * WIDTH
+
+
+def places(made: Made, slot: int, past: int, count: int) -> tuple[list[int], list[int]]:
+    before = made.before(slot, past, count, OWN)
+    return [*before], [*made.after(slot, past, count)]
+
+
+def test_a_first_token_has_none_before_it_and_others_take_the_rows_of_the_step() -> None:
+    made = Made(2, WIDTH)
+    before, after = places(made, 1, 0, 3)
+    assert before == [0, OWN, OWN + ROW]
+    assert all(after)
+
+
+def test_the_next_step_goes_on_from_what_the_last_one_kept() -> None:
+    made = Made(2, WIDTH)
+    for past, count in ((0, 1), (5, 3), (7, 40), (47, KEPT)):
+        _, kept = places(made, 0, past, count)
+        for length in range(max(1, count - KEPT + 1), count + 1):  # and if its last tokens go
+            assert places(made, 0, past + length, 1)[0] == [kept[length - 1]]
+
+
+def test_of_many_rows_the_last_are_kept_each_in_its_place() -> None:
+    _, after = places(Made(2, WIDTH), 1, 3, 50)
+    assert after[:-KEPT] == [0] * (50 - KEPT)
+    assert len({*after[-KEPT:]}) == KEPT
+
+
+def test_a_draft_leaves_what_was_made_before_it() -> None:
+    """Its tokens, as many as there are places for, do not overwrite the row that the next step goes on from."""
+    made = Made(1, WIDTH)
+    [first] = places(made, 0, 20, 1)[0]
+    drafted = [places(made, 0, 20 + i, 1)[1][0] for i in range(KEPT - 1)]
+    assert first not in drafted
+
+
+def test_a_fork_has_a_copy() -> None:
+    made = Made(3, WIDTH)
+    made._rows[0] = 1.0
+    made.fork(0, 2)
+    made._rows[0] = 2.0
+    assert (made._rows[2] == 1.0).all()
+    assert (made._rows[1] == 0.0).all()
