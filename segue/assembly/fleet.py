@@ -89,7 +89,9 @@ def build_members(
     sockets: WorkerSockets | None = None,
     ahead: NewWorker | None = None,
 ) -> list[Member]:
-    if (settings.lora or settings.draft) and (wrong := companion_obstacle(settings)):
+    if (settings.lora or names.draft_model(settings.draft)) and (
+        wrong := companion_obstacle(settings)
+    ):
         raise SetupError(wrong)
     if settings.vllm_options and settings.engine != "vllm":
         raise SetupError("--vllm-option is for vLLM's engine: add --engine vllm")
@@ -143,7 +145,10 @@ def _of_files(
         )
 
     first, *others = refs
-    return [member(first, adapters, settings.draft), *(member(ref, (), None) for ref in others)]
+    return [
+        member(first, adapters, names.draft_model(settings.draft)),
+        *(member(ref, (), None) for ref in others),
+    ]
 
 
 def _listener(sockets: WorkerSockets | None, name: str) -> socket.socket | None:
@@ -205,7 +210,8 @@ def _fetcher(
 
     def fetch() -> Loader:
         path = sources.fetch(ref, settings.cache_dir, report)
-        loader = choose_loader(settings, path, ref.served_name, report, files)
+        drafts = settings.draft != names.NO_DRAFT and draft is None
+        loader = choose_loader(settings, path, ref.served_name, report, files, drafts)
         loader = _with_defaults(loader, choice, path, ref.served_name)
         if draft is None:
             return loader

@@ -12,6 +12,7 @@ from segue.engine.seam import Loader
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import adapter_files, gguf, names, sources, vocabularies
 from segue.models.progress import Report
+from segue.runners.cpu.anatomy.support import drafts_obstacle
 from segue.runners.cpu.loader import (
     CpuLoader,
     flavour_obstacle,
@@ -43,14 +44,24 @@ Files = tuple[tuple[str, str], ...]  # of LoRA adapters: names and paths
 
 
 def choose_loader(
-    settings: Settings, path: Path, name: str, report: Report, adapters: Files = ()
+    settings: Settings,
+    path: Path,
+    name: str,
+    report: Report,
+    adapters: Files = (),
+    drafts: bool = False,
 ) -> Loader:
-    """The runner asked for, or the best one for this model on this machine, made ready for it."""
+    """The runner asked for, or the best one for this model on this machine, made ready for it.
+
+    `drafts`: by its own layer for further tokens, if it has one.
+    """
     files = [file for _, file in adapters]
     runner, why = choose_runner(settings, path, name, files)
     log.info("%s runs on %s%s", name, _WORDS[runner], why)
     if runner == "cpu":
-        return _cpu(settings, path, name, adapters, report)
+        return _cpu(
+            settings, path, name, adapters, report, drafts and _drafts_for_itself(path, name)
+        )
     return _llama(settings, path, name, adapters)
 
 
@@ -126,7 +137,26 @@ def threads_used(runner: str, wanted: int) -> int:
     return {"cpu": min(wanted, MAX_THREADS), "llama": wanted}.get(runner, 0)
 
 
-def _cpu(settings: Settings, path: Path, name: str, adapters: Files, report: Report) -> CpuLoader:
+def _drafts_for_itself(path: Path, name: str) -> bool:
+    """Whether a model that the CPU runner can run has a layer for further tokens that it can run too."""
+    header = gguf.header(path)
+    if not header.count("nextn_predict_layers"):
+        return False
+    if obstacle := drafts_obstacle(header):
+        log.info("%s has no drafts by its own layers for further tokens: %s", name, obstacle)
+        return False
+    log.info("%s drafts by its own layer for further tokens, where that pays", name)
+    return True
+
+
+def _cpu(
+    settings: Settings,
+    path: Path,
+    name: str,
+    adapters: Files,
+    report: Report,
+    drafts: bool = False,
+) -> CpuLoader:
     return CpuLoader(
         path=str(path),
         name=name,
@@ -139,6 +169,7 @@ def _cpu(settings: Settings, path: Path, name: str, adapters: Files, report: Rep
         flavour=settings.cpu_flavour or "",
         cache_dir=str(settings.cache_dir),
         adapters=adapters,
+        drafts=drafts,
     ).prepared(report)
 
 

@@ -76,8 +76,8 @@ def _companions(settings: Settings) -> dict[str, str]:
         for ref in map(adapter_files.parse, settings.lora)
     ]
     rows = {"adapters": ", ".join(adapters)} if adapters else {}
-    if settings.draft is not None:
-        rows["draft model"] = names.parse(settings.draft).served_name
+    if (draft := names.draft_model(settings.draft)) is not None:
+        rows["draft model"] = names.parse(draft).served_name
     return rows
 
 

@@ -208,8 +208,8 @@ def _companions(settings: Settings) -> Iterator[Finding]:
     """Adapters and the draft model: whether they go with the first model, if the files are on this machine."""
     for text in settings.lora:
         yield _companion(settings, "adapter", text, _adapter_problem)
-    if settings.draft is not None:
-        yield _companion(settings, "draft model", settings.draft, _draft_problem)
+    if (draft := names.draft_model(settings.draft)) is not None:
+        yield _companion(settings, "draft model", draft, _draft_problem)
 
 
 def _companion(

@@ -22,6 +22,10 @@ _AS_IT_IS = "a file is served as it is quantised"
 _NO_CHAT = "there is no chat here, and there are no images: completions only"
 _NO_VECTORS = "there are no embeddings and no ranking here: completions only"
 _NO_TLS = "there is no TLS here: put a proxy in front"
+_DRAFTS = (
+    "drafts are made as far as they pay, by a model's own layer for further tokens too; --draft FILE names a draft "
+    "model, --draft none leaves that layer out"
+)
 _PREFIX = "each dialect has its own prefix"
 
 # Flag there → what would be right here. docs/from/ says the same, system by system.
@@ -53,6 +57,8 @@ FOREIGN = {
     "--disable-log-requests": "here it is --log-level warning",
     "--uvicorn-log-level": "here it is --log-level LEVEL",
     **dict.fromkeys(("-md", "--model-draft"), "here it is --draft FILE"),
+    **dict.fromkeys(("--spec-type", "--draft-max", "--draft-min", "--spec-draft-n-max"), _DRAFTS),
+    "--speculative-config": f"{_DRAFTS}; of --engine vllm it is --vllm-option speculative_config=…",
     **dict.fromkeys(("-ngl", "--gpu-layers", "--n-gpu-layers", "--device-layers"), _NO_GPU),
     **dict.fromkeys(("--mmproj", "--jinja", "--chat-template", "--tool-call-parser"), _NO_CHAT),
     **dict.fromkeys(("--enable-auto-tool-choice", "--reasoning-parser"), _NO_CHAT),

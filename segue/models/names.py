@@ -25,6 +25,8 @@ _HUB_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
 _QUANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 _PATH_START = re.compile(r"[/.~\\]|[A-Za-z]:[/\\]")  # absolute, relative, home, UNC or drive
 
+NO_DRAFT = "none"  # of --draft: no model, and a model does not draft for itself either
+
 
 @dataclass(frozen=True)
 class ModelRef:
@@ -165,3 +167,8 @@ def _hub_file(text: str, repo: str, file: str, colon: str) -> ModelRef:
 def _is_hub_part(part: str) -> bool:
     # ".." inside a part is refused too: the hub allows it in no name, and a path must stay in its folder.
     return bool(_HUB_PART.fullmatch(part)) and ".." not in part
+
+
+def draft_model(said: str | None) -> str | None:
+    """The model that drafts for the first one, as --draft says, if that names one."""
+    return None if said == NO_DRAFT else said

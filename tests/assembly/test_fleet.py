@@ -1,12 +1,16 @@
 """What is refused before a model's process is started."""
 
 import logging
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from segue import config
-from segue.assembly.fleet import build_fleet, warn_of_idle
+from segue.assembly import fleet
+from segue.assembly.fleet import build_fleet, build_members, warn_of_idle
 from segue.errors import Incompatible, SetupError
+from segue.models import names, sources
 from segue.models.progress import silent
 
 
@@ -36,6 +40,37 @@ def test_adapters_and_drafts_are_refused_where_nothing_uses_them(
     settings = config.load({**other, **said}, {"HOME": "/nowhere"})
     with pytest.raises(SetupError, match="--lora and --draft are for"):
         build_fleet(settings, silent)
+
+
+def test_no_draft_at_all_is_refused_nowhere() -> None:
+    settings = config.load({"runner": "fake", "draft": "none"}, {"HOME": "/nowhere"})
+    assert names.draft_model(settings.draft) is None
+    assert len(build_members(settings, silent)) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "drafts"), [("auto", [True, True]), ("none", [False, False]), ("x", [False, True])]
+)
+def test_models_draft_for_themselves_unless_another_does_or_none_should(
+    said: str, drafts: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A draft model is for the first of them."""
+    asked: list[bool] = []
+
+    def choose(*args: Any) -> Any:
+        asked.append(args[-1])
+        return args[2]
+
+    monkeypatch.setattr(fleet, "choose_loader", choose)
+    monkeypatch.setattr(fleet, "draft_loader", lambda *_: None)
+    monkeypatch.setattr(fleet, "_with_defaults", lambda loader, *_: loader)
+    monkeypatch.setattr(sources, "fetch", lambda *_: Path("x.gguf"))
+    monkeypatch.setattr(fleet, "_starter", lambda _, fetch, *__: fetch)
+    models = ("a=a.gguf", "b=b.gguf")
+    settings = config.load({"models": models, "draft": said}, {"HOME": "/nowhere"})
+    for member in build_members(settings, silent):
+        member.start()
+    assert asked == drafts
 
 
 def test_settings_that_vllm_does_not_read_are_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -30,6 +30,8 @@ MOVING = sorted((Path(__file__).parents[2] / "docs" / "from").glob("*.md"))
         (["-fa"], "nothing to choose"),
         (["-ctk", "q8_0"], "--kv-type"),
         (["--kv-cache-dtype", "fp8"], "--kv-type"),
+        (["--spec-type", "draft-mtp"], "--draft none"),
+        (["--speculative-config", "{}"], "--vllm-option speculative_config"),
     ],
 )
 def test_a_flag_of_another_server_is_answered_with_ours(arguments: list[str], advice: str) -> None:

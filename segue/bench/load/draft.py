@@ -1,6 +1,7 @@
-"""What a draft model saves: the same requests with and without `--draft`, in turns within one run.
+"""What a draft model saves: the same requests with and without `--draft`, in turns within one run. Or, without a draft
+model, the model's own layer for further tokens.
 
-    python -m segue.bench.load.draft MODEL.gguf DRAFT.gguf [--rounds 3] [--clients 1 4] [--temperature 0]
+    python -m segue.bench.load.draft MODEL.gguf [DRAFT.gguf] [--rounds 3] [--clients 1 4] [--temperature 0]
 
 The two servers must give the same texts. Prompts are pieces of a text, so that answers are text as well.
 """
@@ -26,7 +27,7 @@ COUNTED = ("segue_draft_tokens_total", "segue_draft_accepted_total")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model")
-    parser.add_argument("draft")
+    parser.add_argument("draft", nargs="?", default="auto")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--temperature", type=float, default=0.0)
@@ -34,7 +35,7 @@ def main() -> None:
     path = model_path(options.model)
     result: dict[str, Any] = {}
     with ExitStack() as stack:
-        alone = stack.enter_context(served(path))
+        alone = stack.enter_context(served(path, "--draft", "none"))
         helped = stack.enter_context(served(path, "--draft", options.draft))
         text = alone.post("/tokenize", {"content": passage()})["tokens"]
         pieces = Pieces.of(path, text)
@@ -48,7 +49,7 @@ def main() -> None:
                     speeds[name] += [speed] if turn else []
                     texts.append(said)
                 if texts[0] != texts[1]:
-                    raise SystemExit("the draft model changes answers")
+                    raise SystemExit("drafts change answers")
             tried, accepted = (
                 now - then for now, then in zip(drafted(helped), before, strict=True)
             )
