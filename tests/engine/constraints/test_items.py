@@ -65,3 +65,19 @@ def test_a_grammar_that_a_thread_was_stuck_with_is_refused() -> None:
     assert shared.known(LETTERS) is None
     with pytest.raises(InvalidField, match="takes too long"):
         shared.compile(LETTERS)
+
+
+def test_a_request_whose_masks_are_given_up_comes_to_a_dead_end() -> None:
+    bench = Bench(draft_rows=1)
+    held, free = ask("x", constraint=LETTERS, max_tokens=30), ask("y", max_tokens=30)
+    bench.submit(held)
+    bench.submit(free)
+    story, other = bench.stories[held.request_id], bench.stories[free.request_id]
+    while not story.texts.get(0):
+        bench.step()
+    bench.compiler.compile(LETTERS).lexer.is_lost = True
+    while story.done is None or other.done is None:
+        bench.step()
+    end = story.finished[0]
+    assert (end.reason, end.cause) == ("error", "dead_end")
+    assert other.finished[0].num_tokens == 30
