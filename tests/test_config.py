@@ -84,6 +84,7 @@ def test_a_kubernetes_service_named_segue_does_not_set_the_port() -> None:
         ("models = 'a.gguf'", "models must be a list of texts"),
         ("models = [1]", "models must be a list of texts"),
         ("runner = 'gpu'", "runner must be one of auto, cpu, llama, fake"),
+        ("kv_type = 'q4_0'", "kv_type must be one of f16, q8_0"),
         ("threads = 0", 'threads must be a whole number from 1 to .*, or "auto"'),
         ("keep_alive_s = nan", "keep_alive_s must be a number from 0"),
         ("cache_dir = ''", "cache_dir must be a path"),

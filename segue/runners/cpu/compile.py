@@ -116,7 +116,7 @@ def _said(target: Target, kv_type: KvType = "f16") -> dict[str, str]:
     return {
         "SEGUE_WIDE_REGISTERS": str(int(target.flavour.lanes >= 16)),
         "SEGUE_HALVES_BY_HAND": str(int(not target.flavour.arch)),
-        "SEGUE_KV_TYPE": kv_type,
+        "SEGUE_KV_IN_CODES": str(int(kv_type == "q8_0")),
     }
 
 

@@ -42,8 +42,8 @@ from segue.runners.cpu.step.attention.kept import (
 from segue.runners.cpu.step.attention.scratch import BLOCK
 from segue.runners.cpu.step.halves import widened
 
-KV_TYPE = "SEGUE_KV_TYPE"  # set by compile.py
-kv_type: KvType = "q8_0" if os.environ.get(KV_TYPE) == "q8_0" else "f16"
+KV_IN_CODES = "SEGUE_KV_IN_CODES"  # set by compile.py
+kv_type: KvType = "q8_0" if os.environ.get(KV_IN_CODES) == "1" else "f16"
 
 LINE = 64  # bytes of a cache line
 
