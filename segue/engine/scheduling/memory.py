@@ -15,6 +15,8 @@ from segue.engine.scheduling.prefix_cache import Match, PrefixCache
 from segue.engine.seam import Runner
 
 MIN_SHARED = 32  # tokens that are worth a checkpoint, or waiting for
+_SPARE = 32  # cells for each running sequence, besides those of blocks: drafts have as many tokens
+_MOST_SPARE = 1 / 8  # of all cells
 
 
 class Memory:
@@ -133,6 +135,13 @@ class Memory:
             if not self._evict():
                 return False
         return True
+
+    def keep_spare(self, num_decoding: int) -> None:
+        """Evict cached prefixes for the next tokens of so many sequences: drafts, and steps that are begun ahead, take
+        only cells that are free, and evict nothing."""
+        blocks = 2 * self._limits.cells_per_block
+        wanted = num_decoding * (blocks + _SPARE) + blocks
+        self.make_room(min(wanted, int(self._limits.num_cells * _MOST_SPARE)))
 
     def remember(self, sequence: Sequence) -> None:
         """Enter into the prefix cache what this running sequence has computed so far."""

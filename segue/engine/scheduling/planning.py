@@ -65,6 +65,7 @@ class Planner:
         for sequence in decoding:
             if sequence.guide is not None:
                 self._mask_wait.wait(sequence.guide)
+        self._memory.keep_spare(len(decoding))
         self._drafted = self._text_drafts.plan(decoding)
         self._proposed, num_read = self._propose(decoding)
         batch.has_proposals, batch.is_catching_up = num_read > 0, num_read > MANY

@@ -1,6 +1,7 @@
 """Who gets the rows of a step, and what is counted of them."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -139,3 +140,18 @@ def test_one_that_is_preempted_takes_its_draft_along() -> None:
     for num_left in (1, 0):
         planner._preempt(batch, running[-1])
         assert (batch.num_rows, batch.num_drafted) == (3 * num_left, 2 * num_left)
+
+
+@pytest.mark.parametrize("cells_per_block", [1, 8])
+def test_a_full_cache_makes_room_for_drafts(cells_per_block: int) -> None:
+    """They took only what was free: nothing, once cached prefixes had filled the memory."""
+    num_steps = []
+    for num_before in (0, 60):
+        limits = default_capabilities(num_cells=1024, context_length=512, num_slots=64)
+        made = Bench(FakeRunner(replace(limits, cells_per_block=cells_per_block)))
+        made.run(*(ask(f"{i} and more of it", max_tokens=10) for i in range(num_before)))
+        assert (made.runner.cells_free < 200) == (num_before > 0)
+        num_steps.append(-made.num_steps)
+        made.run(ask("0", max_tokens=400, constraint=LITERAL, sampling=Sampling(seed=1)))
+        num_steps[-1] += made.num_steps
+    assert num_steps[1] <= num_steps[0] + 1
