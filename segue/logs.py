@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s{}: %(message)s"
 # C0, DEL and C1 control terminals; the others break lines or change the reading direction.
 _NEVER_PRINTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-_NEVER_IN_TEXT = re.compile("(?![\t\n]|\r\n)" + _NEVER_PRINTED.pattern)
+_NEVER_IN_TEXT = re.compile("(?![\t\n]|\r\n)[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _NEVER_IN_LOG = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMAT_VARIABLE = "SEGUE_LOG_FORMAT"
 _FACTS = "facts"  # `extra` of a record: values by name, which are members of its line in JSON

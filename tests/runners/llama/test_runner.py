@@ -243,8 +243,8 @@ def test_plm_is_computed(tmp_path: Path) -> None:
 
 def test_loader_survives_pickling_and_fills_in_defaults(tiny_gguf: Path) -> None:
     loader = LlamaLoader(str(tiny_gguf), "tiny", num_slots=1000, threads=1)
-    runner, vocab, info, draft, lists = pickle.loads(pickle.dumps(loader))()
-    assert draft is None
+    runner, vocab, info, draft, foresight, lists = pickle.loads(pickle.dumps(loader))()
+    assert draft is foresight is None
     assert info.context_length == runner.capabilities.context_length == 512
     assert info.kv_tokens == runner.capabilities.num_cells == 2048
     assert runner.capabilities.num_slots == 256

@@ -61,7 +61,8 @@ def test_positions_that_mpt_may_have_learned_are_those_of_its_context(tmp_path: 
     tiny = MODELS["mpt with biases, learned positions"]
     path = write(tmp_path / "x.gguf", replace(tiny, learned_positions=511))
     assert supports(header(path)) == (
-        "tensor position_embd.weight has the shape (64, 511), not (64, 512)"
+        "tensor position_embd.weight has the shape (64, 511), not (64, 512) "
+        "(mpt: embedding_length 64, context_length 512)"
     )
     runner = load(write(path, tiny), context_length=1024)
     assert runner.capabilities.context_length == 512
