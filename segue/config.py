@@ -69,8 +69,8 @@ class Settings:
     draft: str | None = field(
         default=None,
         metadata=_said(
-            "a small model of the first one's vocabulary that drafts what comes next; auto: a model's own layer for "
-            "further tokens, if its file has one; none: neither. Texts draft for themselves in any case"
+            "a small model of the first one's vocabulary that drafts what comes next; auto: a model's own MTP "
+            "layer, if its file has one; none: neither. Texts draft for themselves in any case"
         ),
     )
     cache_dir: Path = field(

@@ -53,7 +53,7 @@ def choose_loader(
 ) -> Loader:
     """The runner asked for, or the best one for this model on this machine, made ready for it.
 
-    `drafts`: by its own layer for further tokens, if it has one.
+    `drafts`: by its own MTP layer, if it has one.
     """
     files = [file for _, file in adapters]
     runner, why = choose_runner(settings, path, name, files)
@@ -138,14 +138,14 @@ def threads_used(runner: str, wanted: int) -> int:
 
 
 def _drafts_for_itself(path: Path, name: str) -> bool:
-    """Whether a model that the CPU runner can run has a layer for further tokens that it can run too."""
+    """Whether a model that the CPU runner can run has an MTP layer that it can run too."""
     header = gguf.header(path)
     if not header.count("nextn_predict_layers"):
         return False
     if obstacle := drafts_obstacle(header):
-        log.info("%s has no drafts by its own layers for further tokens: %s", name, obstacle)
+        log.info("%s has no drafts by its own MTP layers: %s", name, obstacle)
         return False
-    log.info("%s drafts by its own layer for further tokens, where that pays", name)
+    log.info("%s drafts by its own MTP layer, where that pays", name)
     return True
 
 

@@ -23,7 +23,7 @@ _NO_CHAT = "there is no chat here, and there are no images: completions only"
 _NO_VECTORS = "there are no embeddings and no ranking here: completions only"
 _NO_TLS = "there is no TLS here: put a proxy in front"
 _DRAFTS = (
-    "drafts are made as far as they pay, by a model's own layer for further tokens too; --draft FILE names a draft "
+    "drafts are made as far as they pay, by a model's own MTP layer too; --draft FILE names a draft "
     "model, --draft none leaves that layer out"
 )
 _PREFIX = "each dialect has its own prefix"

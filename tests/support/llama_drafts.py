@@ -1,4 +1,4 @@
-"""What llama.cpp's own program for a model's layer for further tokens gives: the functions for that are C++."""
+"""What llama.cpp's own program for a model's MTP layer gives: the functions for that are C++."""
 
 import ctypes
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
 """What a draft model saves: the same requests with and without `--draft`, in turns within one run. Or, without a draft
-model, the model's own layer for further tokens.
+model, the model's own MTP layer.
 
     python -m segue.bench.load.draft MODEL.gguf [DRAFT.gguf] [--rounds 3] [--clients 1 4] [--temperature 0]
 

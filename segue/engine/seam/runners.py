@@ -114,7 +114,7 @@ class Runner(Protocol):
 
 
 class Foresight(Protocol):
-    """A runner whose model has a layer of its own for further tokens."""
+    """A runner whose model has an MTP layer: one of its own for further tokens."""
 
     @property
     def capabilities(self) -> Capabilities: ...

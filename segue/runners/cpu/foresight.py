@@ -1,4 +1,4 @@
-"""The CPU runner with the model's layer for further tokens: drafts are small steps of a program of their own."""
+"""The CPU runner with the model's MTP layer: drafts are small steps of a program of their own."""
 
 from collections.abc import Sequence
 from functools import cached_property

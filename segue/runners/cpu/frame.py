@@ -69,7 +69,7 @@ class Frame:
         wanted: list[int] = []
         items: list[int] = []  # first row and number of rows
         stood: list[int] = []  # of slots with a state: see SPANS
-        # Of models with a layer for further tokens: see MADE_BEFORE, HANDED_ON.
+        # Of models with an MTP layer: see MADE_BEFORE, HANDED_ON.
         before: list[int] = []
         after: list[int] = []
         made, own_rows = self._slots.made, int(self.board[on.INPUT_FLOATS])

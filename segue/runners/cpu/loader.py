@@ -125,7 +125,7 @@ class CpuLoader:
     flavour: str = ""  # instruction set, see products/processor.py; "": the best one
     cache_dir: str = "."
     adapters: tuple[tuple[str, str], ...] = ()  # (name, file) of LoRA adapters
-    drafts: bool = False  # by the model's layer for further tokens
+    drafts: bool = False  # by the model's MTP layer
     code: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)  # see kept_code.unwritten
 
     def prepared(self, report: Report) -> "CpuLoader":

@@ -57,9 +57,8 @@ _slot = itemgetter(0)  # of a span
 class CpuRunner:
     """Implements seam.Runner."""
 
-    drafts: ClassVar[bool] = (
-        False  # whether it has the model's layer for further tokens: see foresight.py
-    )
+    # Whether it has the model's MTP layer: see foresight.py.
+    drafts: ClassVar[bool] = False
     _team: Team
 
     def __init__(

@@ -66,7 +66,7 @@ class Weights:
         kept: Kept = nothing_kept,
         drafts: bool = False,
     ):
-        """`drafts`: those of its layer for further tokens too."""
+        """`drafts`: those of its MTP layer too."""
         header = gguf.header(path)
         if obstacle := supports(header):
             raise Incompatible(f"the CPU runner cannot run {path}: {obstacle}")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from segue.engine.constraints import guide
+from segue.engine.constraints.threads.fair_queue import Lexer
 from segue.engine.constraints.threads.mask_threads import Slowly
-from segue.engine.constraints.threads.turns import Lexer
 
 
 class _Lazy(Future[Any]):

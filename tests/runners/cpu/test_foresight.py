@@ -1,4 +1,4 @@
-"""The layer for further tokens: what it gives, and that nothing else changes."""
+"""The MTP layer: what it gives, and that nothing else changes."""
 
 import logging
 import random
@@ -299,7 +299,7 @@ def test_only_the_first_of_several_layers_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "drafts", "is_used", "said"),
     [
-        ("qwen35, drafts", True, True, "drafts by its own layer"),
+        ("qwen35, drafts", True, True, "drafts by its own MTP layer"),
         ("qwen35, drafts", False, False, ""),
         ("qwen35", True, False, ""),
     ],

@@ -1,4 +1,4 @@
-"""Tiny models with a layer for further tokens, and one in which that layer foresees all that the model says."""
+"""Tiny models with an MTP layer, and one in which that layer foresees all that the model says."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,7 +36,7 @@ DRAFTING: Mapping[str, Tiny] = {
 
 
 def write_foreseeing(path: Path, name: str = "qwen35") -> Path:
-    """Layers add nothing, and the layer for further tokens takes tokens only: what follows depends on the last one."""
+    """Layers add nothing, and the MTP layer takes tokens only: what follows depends on the last one."""
 
     def changed(name: str, tensor: Array) -> Array:
         if name.endswith(("attn_output.weight", "ssm_out.weight")) or "ffn_down" in name:

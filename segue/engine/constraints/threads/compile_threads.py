@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from segue.engine.constraints.compiler import Compiler, Grammar
-from segue.engine.constraints.threads.crew import GIVE_UP_S, Crew, Watch, Work
+from segue.engine.constraints.threads.pool import GIVE_UP_S, Pool, Watchdog, Work
 from segue.engine.constraints.threads.priority import step_back
 from segue.errors import EngineFault, InvalidField
 from segue.types import Constraint
@@ -83,15 +83,15 @@ class CompileThreads:
         work = Work(
             take=self._compilations.take, run=self._run, prepare=step_back, overdue_s=OVERDUE_S
         )
-        self._crew = Crew("compiler", NUM_COMPILERS, self._lock, work)
-        self._watch = Watch(self._lock, self._look)
+        self._pool = Pool("compiler", NUM_COMPILERS, self._lock, work)
+        self._watchdog = Watchdog(self._lock, self._look)
 
     def submit(self, wanted: Wanted) -> None:
         with self._lock:
             is_put = self._compilations.put(wanted)
             if is_put:
-                self._watch.wake()
-                self._crew.call()
+                self._watchdog.wake()
+                self._pool.call()
         if not is_put:
             _tell_late([wanted])
 
@@ -111,11 +111,11 @@ class CompileThreads:
     def _look(self) -> bool:
         late: list[Wanted] = []
         with self._lock:
-            for wanted in self._crew.look():
+            for wanted in self._pool.look():
                 late += [wanted, *self._compilations.give_up(wanted.constraint)]
             if self._compilations.has_next:
-                self._crew.call()
-            is_resting = self._crew.is_resting
+                self._pool.call()
+            is_resting = self._pool.is_resting
         _tell_late(late)
         return not is_resting
 

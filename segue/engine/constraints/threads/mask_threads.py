@@ -8,9 +8,9 @@ from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Any
 
-from segue.engine.constraints.threads.crew import Crew, Watch, Work
+from segue.engine.constraints.threads.fair_queue import FairQueue, Lexer, Wanted
+from segue.engine.constraints.threads.pool import Pool, Watchdog, Work
 from segue.engine.constraints.threads.priority import step_back
-from segue.engine.constraints.threads.turns import Lexer, Turns, Wanted
 
 log = logging.getLogger("segue.constraint")
 
@@ -27,15 +27,15 @@ class Slowly:
 class MaskThreads:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._turns = Turns()
-        take = self._turns.take
+        self._queue = FairQueue()
+        take = self._queue.take
         quick = Work(take=partial(take, False), run=_run, end=self._end)
         slow = Work(take=partial(take, True), run=_run, end=self._end, prepare=step_back)
-        self._crews = {
-            False: Crew("mask", NUM_QUICK, self._lock, quick),
-            True: Crew("mask-slow", NUM_SLOW, self._lock, slow),
+        self._pools = {
+            False: Pool("mask", NUM_QUICK, self._lock, quick),
+            True: Pool("mask-slow", NUM_SLOW, self._lock, slow),
         }
-        self._watch = Watch(self._lock, self._look)
+        self._watchdog = Watchdog(self._lock, self._look)
 
     def submit(self, lexer: Lexer, find: Callable[..., Any], *args: Any) -> Future[Any]:
         """Have it found. The result is None if it takes too long, and from then on for this lexer.
@@ -45,38 +45,38 @@ class MaskThreads:
         wanted = Wanted(lexer, partial(find, *args))
         with self._lock:
             if not lexer.is_lost:
-                self._watch.wake()
-                self._turns.put(wanted)
-                if not (lexer.is_busy or self._crews[lexer.is_slow].call()):
-                    self._turns.withdraw(wanted)
+                self._watchdog.wake()
+                self._queue.put(wanted)
+                if not (lexer.is_busy or self._pools[lexer.is_slow].call()):
+                    self._queue.withdraw(wanted)
                     raise RuntimeError("there is no thread to find masks")
                 return wanted.future
         wanted.future.set_result(None)
         return wanted.future
 
     def _call(self) -> None:
-        for is_slow, crew in self._crews.items():
-            if self._turns.has(is_slow):
-                crew.call()
+        for is_slow, pool in self._pools.items():
+            if self._queue.has(is_slow):
+                pool.call()
 
     def _end(self, wanted: Wanted, took_s: float) -> None:
-        self._turns.end(wanted, took_s)
+        self._queue.end(wanted, took_s)
         if wanted.slowly is not None:
             lexer = Lexer(is_slow=True, had_s=wanted.lexer.had_s)
-            self._turns.put(Wanted(lexer, wanted.slowly, wanted.future))
-        if not self._turns.is_empty:  # others may wait for its lexer, which may have become slow
+            self._queue.put(Wanted(lexer, wanted.slowly, wanted.future))
+        if not self._queue.is_empty:  # others may wait for its lexer, which may have become slow
             self._call()
 
     def _look(self) -> bool:
         lost: list[Wanted] = []
         with self._lock:
-            for crew in self._crews.values():
-                for wanted in crew.look():
+            for pool in self._pools.values():
+                for wanted in pool.look():
                     log.warning("what a constraint allows could not be found in time")
                     wanted.lexer.is_lost = True
-                    lost += [wanted, *self._turns.drop(wanted.lexer)]
+                    lost += [wanted, *self._queue.drop(wanted.lexer)]
             self._call()
-            is_resting = all(crew.is_resting for crew in self._crews.values())
+            is_resting = all(pool.is_resting for pool in self._pools.values())
         for wanted in lost:
             _settle(wanted.future, None, None)
         return not is_resting

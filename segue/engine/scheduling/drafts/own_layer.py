@@ -1,4 +1,4 @@
-"""Speculative decoding by the model itself: its layer for further tokens goes on from what the last step made.
+"""Speculative decoding by the model itself: its MTP layer goes on from what the last step made.
 
 Nothing is read again: a step leaves what the layer needs of each token. The layer is applied again and again, so later
 tokens of a draft are worse. How many are worth it is learned from how many of them were accepted.

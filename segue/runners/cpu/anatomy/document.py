@@ -54,7 +54,7 @@ _TAIL = """
   B and C are normed in Jamba, and where the file says so (Falcon Mamba). Texts that repeat themselves, constraints and
   draft models (`--draft`) make drafts for them as for others, of up to seven tokens (a constraint forces up to 32 at
   once on others); such a model is no draft model itself.
-- Layers for further tokens (`nextn`, multi-token prediction): of the models that draft for themselves the first one is
+- MTP layers (`nextn`, multi-token prediction): of the models that draft for themselves the first one is
   computed, and applied again for each token more, unless `--draft` says otherwise. Its weights and its keys and values
   are in memory then. Of a file whose layer lacks a tensor, or has one of another shape, the log says so at the start,
   and there are no drafts by it. Such layers of others (`exaone-moe`, `bailingmoe2`, `mistral4`, `nemotron_h_moe`) are

@@ -192,7 +192,7 @@ class Family:
     has_layer_scales: bool = False  # the residual may be scaled after each layer
     adds_embeddings: bool = False  # after each layer, normed and by a scale of the layer's
     passes: Passes = "none"  # layers are passed several times: see layers.py
-    # The layer for further tokens (see parts/drafts.py) takes rows as the last norm gives them, or as they are before
+    # The MTP layer (see parts/drafts.py) takes rows as the last norm gives them, or as they are before
     # it; "none": such a layer is not computed.
     drafts_by: Drafts = "none"
     may_have_factors: bool = True  # of RoPE, one for each pair of dimensions

@@ -123,7 +123,7 @@ class Anatomy:
 def anatomy_of(header: GgufHeader, drafts: bool = False) -> Anatomy:
     """The anatomy of a model that `supports` (support.py) accepts. Other models may raise.
 
-    `drafts`: with its layer for further tokens, which `drafts_obstacle` accepts.
+    `drafts`: with its MTP layer, which `drafts_obstacle` accepts.
     """
     family, names = FAMILIES[header.architecture], {tensor.name for tensor in header.tensors}
     width, by_layer = header.count("embedding_length"), layers_of(header, family, drafts)

@@ -93,7 +93,7 @@ def supports(header: GgufHeader) -> str | None:
 
 
 def drafts_obstacle(header: GgufHeader) -> str | None:
-    """Why the layer for further tokens of a model that can run here cannot be computed, or None if it can."""
+    """Why the MTP layer of a model that can run here cannot be computed, or None if it can."""
     if not header.count("nextn_predict_layers"):
         return "the file has none"
     if FAMILIES[header.architecture].drafts_by == "none":

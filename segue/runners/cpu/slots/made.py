@@ -1,4 +1,4 @@
-"""What a model made of the last tokens of each slot, before its head: the layer for further tokens goes on from it.
+"""What a model made of the last tokens of each slot, before its head (hidden states): its MTP layer goes on from it.
 
 A slot keeps a few such rows, by position, so that it can lose its last tokens. Where it loses more, or a fork takes
 fewer than all, the row before the next one may be another's: then a draft is worse than it could be, no answer is.

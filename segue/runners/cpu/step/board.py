@@ -56,7 +56,7 @@ threads has words of its own, for all its steps.
 # Of latent attention: what matrices of heads take, [head][rows][columns], in the three forms of an input.
 LATENT_FLOATS, LATENT_BYTES, LATENT_SCALES = range(40, 43)
 
-# Of the layer for further tokens; see apart/drafts.py.
+# Of the MTP layer; see apart/drafts.py.
 (
     MADE_BEFORE,  # address of the rows' addresses of what the model made of the token before; 0: there is none
     HANDED_ON,  # address of the rows' addresses to which what it makes of theirs is copied; 0: nowhere

@@ -12,7 +12,7 @@ from segue.engine.constraints.threads.compile_threads import (
     Outcome,
     Wanted,
 )
-from segue.engine.constraints.threads.crew import GIVE_UP_S
+from segue.engine.constraints.threads.pool import GIVE_UP_S
 from segue.errors import EngineFault, InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
@@ -72,9 +72,9 @@ class Gated:
         monkeypatch.setattr(Compiler, "compile", gated)
 
     def advance(self, seconds: float) -> None:
-        crew = self.threads._crew
-        clock = crew._clock
-        crew._clock = lambda: clock() + seconds
+        pool = self.threads._pool
+        clock = pool._clock
+        pool._clock = lambda: clock() + seconds
         self.threads._look()
 
     def submit(self, text: str) -> "SimpleQueue[Outcome]":

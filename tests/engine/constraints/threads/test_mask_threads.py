@@ -3,9 +3,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from segue.engine.constraints.threads.crew import GIVE_UP_S
+from segue.engine.constraints.threads.fair_queue import Lexer
 from segue.engine.constraints.threads.mask_threads import NUM_QUICK, NUM_SLOW, MaskThreads, Slowly
-from segue.engine.constraints.threads.turns import Lexer
+from segue.engine.constraints.threads.pool import GIVE_UP_S
 
 PATIENCE_S = 60.0
 
@@ -82,11 +82,11 @@ def test_a_lexer_that_takes_too_long_is_lost(
     gates: Callable[[], Gate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads, lexer, gate = MaskThreads(), Lexer(), gates()
-    crew = threads._crews[False]
+    pool = threads._pools[False]
     coming, next_one = threads.submit(lexer, gate), threads.submit(lexer, name)
     assert gate.has_begun.wait(PATIENCE_S)
-    clock = crew._clock
-    monkeypatch.setattr(crew, "_clock", lambda: clock() + GIVE_UP_S + 1)
+    clock = pool._clock
+    monkeypatch.setattr(pool, "_clock", lambda: clock() + GIVE_UP_S + 1)
     threads._look()
     assert coming.result(PATIENCE_S) is None
     assert next_one.result(PATIENCE_S) is None

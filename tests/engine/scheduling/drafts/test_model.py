@@ -2,7 +2,7 @@
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.constraints import guide
+from segue.engine.constraints.threads.fair_queue import Lexer
 from segue.engine.constraints.threads.mask_threads import MaskThreads
-from segue.engine.constraints.threads.turns import Lexer
 from segue.engine.request.draft import Drafter
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.scheduling import state
@@ -102,28 +102,28 @@ def requests(plan: list[tuple[int, int, int]]) -> list[CompletionRequest]:
     ]
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    plan=st.lists(
+ARRIVALS: dict[str, st.SearchStrategy[Any]] = {
+    "plan": st.lists(
         st.tuples(st.integers(0, len(KINDS) - 1), st.integers(0, 8), st.integers(0, 25)),
         min_size=1,
         max_size=5,
     ),
-    seed=st.sampled_from([0, 1]),
-    payoff=st.sampled_from([Always, Rarely, Payoff]),
-    can_give_back=st.sampled_from([0, 1, 8]),
-    rows_ahead=st.sampled_from([0, 16]),
-    luck=st.integers(0, 2**32),
-)
-def test_outputs_are_those_without_one(
+    "seed": st.sampled_from([0, 1]),
+    "payoff": st.sampled_from([Always, Rarely, Payoff]),
+    "can_give_back": st.sampled_from([0, 1, 8]),
+    "rows_ahead": st.sampled_from([0, 16]),
+    "luck": st.integers(0, 2**32),
+}
+
+
+def check_outputs(
+    helped_by: Callable[[FakeRunner], Bench],
     plan: list[tuple[int, int, int]],
-    seed: int,
-    payoff: type[Payoff],
     can_give_back: int,
     rows_ahead: int,
     luck: int,
 ) -> None:
-    """Whoever comes, goes or is preempted meanwhile."""
+    """Outputs are those without drafts, whoever comes, goes or is preempted meanwhile."""
     asked, chance = requests(plan), random.Random(luck)
     alone = {request.request_id: bench(None).run(request)[0] for request in asked}
     target = runner(
@@ -133,12 +133,18 @@ def test_outputs_are_those_without_one(
         num_slots=chance.choice([4, 64]),
         num_cells=chance.choice([150, 65536]),
     )
-    helped = ticking(bench(seed, payoff(), target=target))
+    helped = ticking(helped_by(target))
     helped.may_go_on = lambda: chance.random() < 0.9
     cancelled = arrive(helped, asked, chance, most_steps=4)
     helped.run()
     helped.scheduler.check()
     check_answers(helped, alone, cancelled)
+
+
+@settings(max_examples=40, deadline=None)
+@given(**ARRIVALS)
+def test_outputs_are_those_without_one(seed: int, payoff: type[Payoff], **arrivals: Any) -> None:
+    check_outputs(lambda target: bench(seed, payoff(), target=target), **arrivals)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -1,14 +1,12 @@
 """Drafts by the model's own layer change nothing but the number of steps."""
 
 import itertools
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from segue.engine.request.draft import Drafter
 from segue.engine.scheduling.drafts.own_layer import OwnLayer
@@ -17,15 +15,9 @@ from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Capabilities, Logits, Span
 from segue.runners.fake import FakeRunner, _table
 from segue.types import Sampling
-from tests.engine.harness import Bench, ask, ticking
-from tests.engine.scheduling.ahead_runner import arrive, check_answers, runner
-from tests.engine.scheduling.drafts.test_model import (
-    KINDS,
-    NEVER_PAYS,
-    Always,
-    Rarely,
-    requests,
-)
+from tests.engine.harness import Bench, ask
+from tests.engine.scheduling.ahead_runner import runner
+from tests.engine.scheduling.drafts.test_model import ARRIVALS, NEVER_PAYS, Always, check_outputs
 from tests.engine.scheduling.drafts.test_model import bench as plain_bench
 
 
@@ -75,42 +67,9 @@ def bench(
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    plan=st.lists(
-        st.tuples(st.integers(0, len(KINDS) - 1), st.integers(0, 8), st.integers(0, 25)),
-        min_size=1,
-        max_size=5,
-    ),
-    seed=st.sampled_from([0, 1]),
-    payoff=st.sampled_from([Always, Rarely, Payoff]),
-    can_give_back=st.sampled_from([0, 1, 8]),
-    rows_ahead=st.sampled_from([0, 16]),
-    luck=st.integers(0, 2**32),
-)
-def test_outputs_are_those_without_it(
-    plan: list[tuple[int, int, int]],
-    seed: int,
-    payoff: type[Payoff],
-    can_give_back: int,
-    rows_ahead: int,
-    luck: int,
-) -> None:
-    """Whoever comes, goes or is preempted meanwhile."""
-    asked, chance = requests(plan), random.Random(luck)
-    alone = {request.request_id: plain_bench(None).run(request)[0] for request in asked}
-    target = runner(
-        can_give_back=can_give_back,
-        rows_ahead=rows_ahead,
-        context_length=140,
-        num_slots=chance.choice([4, 64]),
-        num_cells=chance.choice([150, 65536]),
-    )
-    helped = ticking(bench(seed, payoff(), target)[0])
-    helped.may_go_on = lambda: chance.random() < 0.9
-    cancelled = arrive(helped, asked, chance, most_steps=4)
-    helped.run()
-    helped.scheduler.check()
-    check_answers(helped, alone, cancelled)
+@given(**ARRIVALS)
+def test_outputs_are_those_without_it(seed: int, payoff: type[Payoff], **arrivals: Any) -> None:
+    check_outputs(lambda target: bench(seed, payoff(), target)[0], **arrivals)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -1,4 +1,4 @@
-"""Where what a model made of tokens is kept, for its layer for further tokens."""
+"""Where what a model made of tokens is kept, for its MTP layer."""
 
 from segue.runners.cpu.slots.made import KEPT, Made
 

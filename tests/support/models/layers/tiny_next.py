@@ -1,4 +1,4 @@
-"""What a layer for further tokens has besides what others have, for tiny_writer.py."""
+"""What an MTP layer has besides what others have, for tiny_writer.py."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""The layer for further tokens (`nextn`, multi-token prediction), by which a model drafts for itself.
+"""The MTP layer (`nextn`, multi-token prediction), by which a model drafts for itself.
 
 It takes a token's embedding and what the model made of the token before, both normed, as one row of twice the width;
 a product (`eh_proj`) makes a row of it, and then it is a layer as the others are. What the head makes of its output is

@@ -1,4 +1,4 @@
-"""The layer for further tokens: what a step leaves for it, and the program that drafts by it (step/apart/drafts.py).
+"""The MTP layer: what a step leaves for it, and the program that drafts by it (step/apart/drafts.py).
 
 A step gives it what the model made of each row, and stores its keys and values; so what a slot holds is whole after
 each step, and forks, trims and cached prefixes are right as they are. Drafts are made by a program of its own, one row

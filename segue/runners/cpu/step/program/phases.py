@@ -50,7 +50,7 @@ def program(
 
 
 def draft_program(weights: Weights, places: Places, tile_outputs: int) -> NDArray[np.int64]:
-    """All phases of a draft by the layer for further tokens: every row wants logits."""
+    """All phases of a draft by the MTP layer: every row wants logits."""
     return _made(_draft_phases(weights, places, tile_outputs), nothing_before)
 
 

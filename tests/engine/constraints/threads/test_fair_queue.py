@@ -1,13 +1,13 @@
 """The order of masks, as pure logic."""
 
-from segue.engine.constraints.threads.turns import Lexer, Turns, Wanted
+from segue.engine.constraints.threads.fair_queue import FairQueue, Lexer, Wanted
 
 
 def wanted(lexer: Lexer) -> Wanted:
     return Wanted(lexer, lambda: None)
 
 
-def served(turns: Turns, costs: dict[Lexer, float], num_turns: int) -> list[Lexer]:
+def served(turns: FairQueue, costs: dict[Lexer, float], num_turns: int) -> list[Lexer]:
     """Who has its turns, if each lexer always wants another mask, and one thread of each kind finds them."""
     for lexer in costs:
         turns.put(wanted(lexer))
@@ -22,7 +22,7 @@ def served(turns: Turns, costs: dict[Lexer, float], num_turns: int) -> list[Lexe
 
 
 def test_a_slow_lexer_never_has_a_turn_of_the_others() -> None:
-    turns, slow, quick = Turns(), Lexer(is_slow=True), Lexer()
+    turns, slow, quick = FairQueue(), Lexer(is_slow=True), Lexer()
     turns.put(wanted(slow))
     assert not turns.has(is_slow=False)
     assert turns.take(is_slow=False) is None
@@ -34,7 +34,7 @@ def test_a_slow_lexer_never_has_a_turn_of_the_others() -> None:
 
 
 def test_what_becomes_slow_while_it_waits_waits_with_the_slow() -> None:
-    turns, lexer = Turns(), Lexer()
+    turns, lexer = FairQueue(), Lexer()
     turns.put(wanted(lexer))
     lexer.is_slow = True
     assert turns.take(is_slow=False) is None
@@ -42,7 +42,7 @@ def test_what_becomes_slow_while_it_waits_waits_with_the_slow() -> None:
 
 
 def test_a_lexer_has_one_turn_at_a_time() -> None:
-    turns, lexer, other = Turns(), Lexer(), Lexer()
+    turns, lexer, other = FairQueue(), Lexer(), Lexer()
     for each in (lexer, lexer, other):
         turns.put(wanted(each))
     first, second = turns.take(False), turns.take(False)
@@ -61,7 +61,7 @@ def test_time_is_shared_not_turns() -> None:
     hostile = [Lexer(is_slow=True) for _ in range(6)]
     harmless = Lexer(is_slow=True)
     costs = {**dict.fromkeys(hostile, 5.0), harmless: 0.1}
-    order = served(Turns(), costs, 500)
+    order = served(FairQueue(), costs, 500)
     had = {lexer: order.count(lexer) * cost for lexer, cost in costs.items()}
     assert max(had.values()) - min(had.values()) <= 5.0 + 1e-6
     assert order.count(harmless) > 6 * order.count(hostile[0])
@@ -69,7 +69,7 @@ def test_time_is_shared_not_turns() -> None:
 
 def test_who_comes_later_gets_no_more_than_its_share() -> None:
     """A request a minute with a new grammar would always be first, if only its own time counted."""
-    turns, old = Turns(), Lexer(is_slow=True)
+    turns, old = FairQueue(), Lexer(is_slow=True)
     served(turns, {old: 1.0}, 100)
     new = Lexer(is_slow=True)
     turns.put(wanted(new))
@@ -84,7 +84,7 @@ def test_who_comes_later_gets_no_more_than_its_share() -> None:
 
 
 def test_who_was_away_has_saved_up_nothing() -> None:
-    turns, busy, away = Turns(), Lexer(is_slow=True), Lexer(is_slow=True)
+    turns, busy, away = FairQueue(), Lexer(is_slow=True), Lexer(is_slow=True)
     served(turns, {busy: 1.0}, 50)
     assert turns.take(is_slow=True) is not None  # of the busy one: it goes on
     turns.put(wanted(away))
@@ -95,7 +95,7 @@ def test_who_was_away_has_saved_up_nothing() -> None:
 
 
 def test_what_waits_for_a_lexer_can_be_dropped() -> None:
-    turns, lexer, other = Turns(), Lexer(), Lexer()
+    turns, lexer, other = FairQueue(), Lexer(), Lexer()
     asked = [wanted(lexer), wanted(other), wanted(lexer)]
     for each in asked:
         turns.put(each)

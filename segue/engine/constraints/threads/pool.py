@@ -17,8 +17,8 @@ from segue.engine.constraints.threads.priority import step_back
 
 OVERDUE_S = 0.1  # so long a thread may be at a job before it is replaced
 GIVE_UP_S = 30.0  # so long anybody waits for a job
-MOST = 16  # threads of a crew, with those that are stuck
-_IDLE_TICKS = 20  # looks at nothing, until the watch sleeps
+MOST = 16  # threads of a pool, with those that are stuck
+_IDLE_TICKS = 20  # looks at nothing, until the watchdog sleeps
 
 Job = TypeVar("Job")
 
@@ -39,7 +39,7 @@ def _do_nothing(*_: object) -> None: ...
 
 @dataclass(frozen=True, kw_only=True)
 class Work(Generic[Job]):
-    """Where jobs come from, and what is done with them. `take` and `end` are called with the crew's lock held."""
+    """Where jobs come from, and what is done with them. `take` and `end` are called with the pool's lock held."""
 
     take: Callable[[], Job | None]
     run: Callable[[Job], None]
@@ -48,7 +48,7 @@ class Work(Generic[Job]):
     overdue_s: float = OVERDUE_S
 
 
-class Crew(Generic[Job]):
+class Pool(Generic[Job]):
     """Every method is called with the lock held."""
 
     def __init__(
@@ -131,8 +131,8 @@ class Crew(Generic[Job]):
         return not turn.is_overdue
 
 
-class Watch:
-    """A thread that looks at crews now and then, for as long as they work."""
+class Watchdog:
+    """A thread that looks at pools now and then, for as long as they work."""
 
     def __init__(self, lock: threading.Lock, look: Callable[[], bool]) -> None:
         """`look` is called without the lock, and tells whether there is anything to look at."""
@@ -148,7 +148,7 @@ class Watch:
         self._woken.notify()
         if not self._is_started:
             with contextlib.suppress(RuntimeError):  # the system has no more threads: another time
-                threading.Thread(target=self._serve, name="watch", daemon=True).start()
+                threading.Thread(target=self._serve, name="watchdog", daemon=True).start()
                 self._is_started = True
 
     def _serve(self) -> None:

@@ -5,8 +5,8 @@ from collections import deque
 
 import pytest
 
-from segue.engine.constraints.threads import crew as crews
-from segue.engine.constraints.threads.crew import GIVE_UP_S, MOST, OVERDUE_S, Crew, Watch, Work
+from segue.engine.constraints.threads import pool as pools
+from segue.engine.constraints.threads.pool import GIVE_UP_S, MOST, OVERDUE_S, Pool, Watchdog, Work
 
 PATIENCE_S = 60.0
 
@@ -17,7 +17,7 @@ class Job:
 
 
 class Site:
-    """A crew of two with a queue."""
+    """A pool of two with a queue."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -27,7 +27,7 @@ class Site:
         work = Work(
             take=self._take, run=self._run, end=lambda _, took_s: self.took_s.append(took_s)
         )
-        self.crew = Crew("t", 2, self.lock, work, lambda: self.now_s)
+        self.pool = Pool("t", 2, self.lock, work, lambda: self.now_s)
 
     def _take(self) -> Job | None:
         return self.waiting.popleft() if self.waiting else None
@@ -41,20 +41,20 @@ class Site:
         job = Job()
         with self.lock:
             self.waiting.append(job)
-            self.crew.call()
+            self.pool.call()
         return job
 
     def look(self) -> list[Job]:
         with self.lock:
-            given_up = self.crew.look()
+            given_up = self.pool.look()
             if self.waiting:
-                self.crew.call()
+                self.pool.call()
             return given_up
 
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Site:
-    monkeypatch.setattr(crews, "step_back", lambda _: None)  # the threads of tests keep their rank
+    monkeypatch.setattr(pools, "step_back", lambda _: None)  # the threads of tests keep their rank
     return Site()
 
 
@@ -91,13 +91,13 @@ def test_there_are_never_more_than_so_many(site: Site) -> None:
         assert stuck[-1].has_begun.wait(PATIENCE_S)
         site.now_s += 2 * OVERDUE_S
         site.look()
-        assert site.crew._num_threads == turn + 1
+        assert site.pool._num_threads == turn + 1
     last = site.put()
     site.look()
     assert list(site.waiting) == [last]
     stuck[0].may_end.set()
     assert stuck[0].has_ended.wait(PATIENCE_S)
-    while site.crew._num_threads == MOST:  # until that thread has gone
+    while site.pool._num_threads == MOST:  # until that thread has gone
         threading.Event().wait(0.001)
     site.look()
     assert last.has_begun.wait(PATIENCE_S)
@@ -123,7 +123,7 @@ def test_no_thread_can_be_started(site: Site, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(threading.Thread, "start", fail)
     with site.lock:
-        assert not site.crew.call()
+        assert not site.pool.call()
 
 
 def test_a_watch_that_would_sleep_looks_again_if_it_was_woken_meanwhile(
@@ -136,16 +136,16 @@ def test_a_watch_that_would_sleep_looks_again_if_it_was_woken_meanwhile(
     def look() -> bool:
         if len(calls) == 1:
             with lock:
-                watch.wake()
+                watchdog.wake()
         calls.append("look")
         return False
 
-    watch = Watch(lock, look)
+    watchdog = Watchdog(lock, look)
     with lock:
-        watch.wake()
-    watch.look()
-    monkeypatch.setattr(watch._woken, "wait", lambda *_: pytest.fail("it sleeps"))
-    for num_idle in (crews._IDLE_TICKS, crews._IDLE_TICKS + 1):
-        watch._num_idle = num_idle
-        watch.look()
+        watchdog.wake()
+    watchdog.look()
+    monkeypatch.setattr(watchdog._woken, "wait", lambda *_: pytest.fail("it sleeps"))
+    for num_idle in (pools._IDLE_TICKS, pools._IDLE_TICKS + 1):
+        watchdog._num_idle = num_idle
+        watchdog.look()
     assert len(calls) == 3

@@ -31,13 +31,12 @@ class Wanted:
     lexer: Lexer
     find: Callable[[], Any]
     future: Future[Any] = field(default_factory=Future)
-    slowly: Callable[[], Any] | None = (
-        None  # what is to be run in its place by a thread for slow lexers
-    )
+    # What is to be run in its place by a thread for slow lexers.
+    slowly: Callable[[], Any] | None = None
     start_s: float = 0.0  # when its turn comes, on the clock of turns
 
 
-class Turns:
+class FairQueue:
     def __init__(self) -> None:
         self._waiting: list[Wanted] = []
         self._now_s = 0.0  # the clock of turns: what the last one to have a turn had had before
