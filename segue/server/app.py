@@ -29,7 +29,7 @@ from segue.server.by_path import ByPath, WholeServer
 from segue.server.companions import Companions
 from segue.server.endpoints import Completions
 from segue.server.framing import encode, reply_messages
-from segue.server.pages.docs_page import STYLE, docs_page
+from segue.server.pages.docs_page import STYLE, DocsPage
 from segue.server.pages.near_paths import hint_of
 from segue.server.pages.openapi import Mount, openapi
 from segue.server.playground import routes as playground
@@ -197,15 +197,14 @@ class Page:
 
 
 def _own_pages(mounts: list[Mount], dialects: Sequence[Dialect]) -> list[Route]:
-    html = (("content-type", "text/html; charset=utf-8"),)
     css = (("content-type", "text/css; charset=utf-8"),)
     pages = {
         "/livez": Reply({"status": "alive"}),  # regardless of the models: a busy server is alive
         "/openapi.json": Reply(openapi(mounts, __version__)),
-        "/docs": Reply(docs_page(dialects, __version__, mounts), headers=html),
         "/docs/style.css": Reply(STYLE, headers=css),
     }
-    return [Route(path, Page(reply), methods=["GET"]) for path, reply in pages.items()]
+    constant = [Route(path, Page(reply), methods=["GET"]) for path, reply in pages.items()]
+    return [Route("/docs", DocsPage(dialects, __version__, mounts), methods=["GET"]), *constant]
 
 
 class Ready:

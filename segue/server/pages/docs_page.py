@@ -4,9 +4,15 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from html import escape
 
-from segue.dialects.base import Companion, Dialect, Operation
+from starlette.types import Receive, Scope, Send
+
+from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.dialects.reference.tables import by_table, entries, shown_path
+from segue.server.framing import reply_messages
 from segue.server.pages.openapi import Mount
+from segue.server.pages.own_address import own_address
+
+_HTML = (("content-type", "text/html; charset=utf-8"),)
 
 STYLE = """\
 :root { color-scheme: light dark; --ground: light-dark(#fdfcfa, #16181a); --ink: light-dark(#1d2327, #e3e5e4);
@@ -41,14 +47,30 @@ _INTRODUCTION = """\
 <p>Segue {version} answers text completions in the dialects of six systems. Each dialect has its own prefix; some of its
 paths are at the root too. An unknown field does not fail: the header <code>x-segue-ignored</code> names it.</p>
 <pre><code>curl -s -H 'content-type: application/json' \\
-  -d '{{"prompt": "The capital of France is", "max_tokens": 8}}' http://127.0.0.1:8080/v1/completions</code></pre>"""
+  -d '{{"prompt": "The capital of France is", "max_tokens": 8}}' {address}/v1/completions</code></pre>"""
+_ADDRESS = "{address}"  # stays in the page until somebody asks for it
 
 
-def docs_page(dialects: Sequence[Dialect], version: str, mounts: Sequence[Mount]) -> str:
-    """`mounts`: what is served where; some paths are served without their dialect's prefix too."""
+class DocsPage:
+    """The page, made once; who asks for it sees the address by which it was reached in the example.
+
+    `mounts`: what is served where; some paths are served without their dialect's prefix too.
+    """
+
+    def __init__(self, dialects: Sequence[Dialect], version: str, mounts: Sequence[Mount]) -> None:
+        self._before, _, self._after = _page(dialects, version, mounts).partition(_ADDRESS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        page = f"{self._before}{escape(own_address(scope))}{self._after}"
+        for message in reply_messages(Reply(page, headers=_HTML)):
+            await send(message)
+
+
+def _page(dialects: Sequence[Dialect], version: str, mounts: Sequence[Mount]) -> str:
     bare = {id(end) for prefix, _, end in mounts if not prefix}
     links = " ".join(f'<a href="#{each.name}">{escape(each.name)}</a>' for each in dialects)
     chapters = "".join(_chapter(dialect, bare) for dialect in dialects)
+    introduction = _INTRODUCTION.format(version=escape(version), address=_ADDRESS)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -56,7 +78,7 @@ def docs_page(dialects: Sequence[Dialect], version: str, mounts: Sequence[Mount]
         '<link rel="icon" href="/play/icon.svg" type="image/svg+xml">'
         '<link rel="stylesheet" href="/docs/style.css"></head><body>'
         f'<nav><a href="/">Segue</a> {links} <a href="/openapi.json">openapi.json</a></nav>'
-        f"<h1>Paths and fields</h1>{_INTRODUCTION.format(version=escape(version))}"
+        f"<h1>Paths and fields</h1>{introduction}"
         f"{chapters}</body></html>\n"
     )
 

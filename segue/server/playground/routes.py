@@ -17,6 +17,7 @@ from segue.engine.seam import Models
 from segue.errors import BodyTooLarge, InvalidField, MalformedBody, SegueError, UnknownModel
 from segue.server.framing import TEXT, encode
 from segue.server.json_body import decode
+from segue.server.pages.own_address import own_address
 from segue.server.playground.guide import guide
 from segue.server.playground.paths import NAMES, STATIC
 from segue.server.playground.snippets import LANGUAGES, snippet
@@ -147,7 +148,7 @@ class _Translations:
     async def answer(self, request: Request) -> Response:
         try:
             content = await asyncio.to_thread(
-                self._translated, await request.body(), _address(request)
+                self._translated, await request.body(), own_address(request.scope)
             )
         except SegueError as error:
             reply = self._error(error)
@@ -189,10 +190,3 @@ def _decoded(content: bytes) -> dict[str, Any]:
     if type(asked) is not dict:
         raise MalformedBody("The body must be a JSON object.")
     return asked
-
-
-def _address(request: Request) -> str:
-    """As the page has it: a proxy may speak TLS to the browser, and not to this server."""
-    host = request.headers.get("host", request.url.netloc)
-    is_secure = request.headers.get("origin") == f"https://{host}"
-    return f"{'https' if is_secure else request.url.scheme}://{host}"
