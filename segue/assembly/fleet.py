@@ -6,7 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from segue.assembly.runners import choose_loader, draft_loader, max_rows, wrong_flavour
+from segue.assembly.runners import (
+    choose_loader,
+    draft_loader,
+    max_rows,
+    may_draft_for_itself,
+    wrong_flavour,
+)
 from segue.config import Settings
 from segue.engine.process.adapter_list import AdapterList
 from segue.engine.process.attached import Attached
@@ -210,7 +216,7 @@ def _fetcher(
 
     def fetch() -> Loader:
         path = sources.fetch(ref, settings.cache_dir, report)
-        drafts = settings.draft != names.NO_DRAFT and draft is None
+        drafts = may_draft_for_itself(settings, draft)
         loader = choose_loader(settings, path, ref.served_name, report, files, drafts)
         loader = _with_defaults(loader, choice, path, ref.served_name)
         if draft is None:

@@ -110,13 +110,16 @@ def runner_obstacle(
     )
 
 
-def runner_memory(runner: str, path: Path, kv_type: KvType) -> str:
+def runner_memory(runner: str, path: Path, settings: Settings) -> str:
     """Words about memory: of KV, and of weights where a runner needs clearly more than the file has."""
     if runner != "cpu":
         return ""
-    header = gguf.header(path)
-    each = kv_token_bytes(header, kv_type)
+    header, kv_type = gguf.header(path), settings.kv_type
+    other = names.draft_model(settings.draft)
+    drafts = may_draft_for_itself(settings, other) and drafts_obstacle(header) is None
+    each = kv_token_bytes(header, kv_type, drafts)
     words = f"; a token takes {decimal(each)} of KV in {kv_type}" if each else ""
+    words += ", with that of the MTP layer" if each and drafts else ""
     taken, in_file = weights_bytes(header), sum(each.num_bytes for each in header.tensors)
     if taken < 1.1 * in_file:
         return words
@@ -135,6 +138,11 @@ def wrong_flavour(settings: Settings) -> str | None:
 def threads_used(runner: str, wanted: int) -> int:
     """How many of the threads that are wanted a runner takes; 0: their number is not for it."""
     return {"cpu": min(wanted, MAX_THREADS), "llama": wanted}.get(runner, 0)
+
+
+def may_draft_for_itself(settings: Settings, draft: str | None) -> bool:
+    """Whether the settings let a model's own MTP layer draft for it. `draft`: the model that drafts for it instead."""
+    return draft is None and settings.draft != names.NO_DRAFT
 
 
 def _drafts_for_itself(path: Path, name: str) -> bool:

@@ -90,7 +90,7 @@ def show(model: str, config_file: Path | None, **flags: Any) -> None:
         if obstacle or unread:
             rows[f"runner {runner}"] = f"cannot: {obstacle or _UNREAD}"
         else:
-            memory = runner_memory(runner, path, settings.kv_type)
+            memory = runner_memory(runner, path, settings)
             rows[f"runner {runner}"] = f"can run it{memory}"
     try:
         chosen, why = choose_runner(settings, path, model)

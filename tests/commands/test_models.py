@@ -11,11 +11,17 @@ from segue.cli import cli
 from segue.errors import ModelUnavailable
 from segue.models import sources
 from segue.models.embedded import SMOLLM2
+from segue.models.gguf import header
 from segue.models.names import ModelRef
 from segue.models.progress import Report
+from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.slots.kv import BLOCK, Kv
+from segue.runners.cpu.step.attention.kept import KvType
 from tests.support.models.split_gguf import split_gguf
+from tests.support.models.tiny_drafts import DRAFTING
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.models.tiny_types import write_types
+from tests.support.models.tiny_writer import write
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +89,23 @@ def test_the_memory_of_a_token_is_told(cache: Path, tiny_gguf: Path) -> None:
         (("--kv-type", "q8_0"), "a token takes 272 bytes of KV in q8_0"),
     ):
         assert words in models("show", str(tiny_gguf), *given).output
+
+
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+def test_the_mtp_layer_counts_where_it_drafts(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kv_type: KvType
+) -> None:
+    """A model has as many layers of attention as its runner allocates: the same figure as that of the KV memory."""
+    file = write(tmp_path / "x.gguf", DRAFTING["glm4moe"])
+    said: list[int] = []
+    for draft, drafts in (("auto", True), ("none", False), ("other.gguf", False)):
+        anatomy = anatomy_of(header(file), drafts)
+        monkeypatch.setenv("SEGUE_DRAFT", draft)
+        shown = models("show", str(file), "--kv-type", kv_type).output
+        said.append(Kv(anatomy, 32, None, 1, kv_type).stride // BLOCK)
+        words = f"a token takes {decimal(said[-1])} of KV in {kv_type}"
+        assert words + ", with that of the MTP layer" * drafts + "\n" in shown
+    assert said[0] > said[1] == said[2]
 
 
 def test_the_context_that_is_served_is_shown_where_it_is_not_the_models_own(
