@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.anatomy.parts.streams import STREAMS
 from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.apart.streams import SCRATCH_FLOATS, STREAMS
+from segue.runners.cpu.step.apart.streams import SCRATCH_FLOATS
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
 from segue.runners.cpu.step.program.places import Mixture, Places, Streams
 from segue.runners.cpu.step.recurrent.scratch import matrices_scratch, scan_scratch

@@ -9,7 +9,7 @@ import math
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.family import Family
 
-STREAMS = 4
+STREAMS = 4  # residuals side by side
 LAUREL_RANK = 64
 SPARSE_LAYERS, DEVIATIONS = 10, 1.6448533535003662  # beyond them are 5% of a normal distribution
 _WITH_KEYS = 20  # layers; those after them take keys and values of the last two

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from segue.runners.cpu.anatomy.parts.streams import STREAMS
 from segue.runners.cpu.emit import (
     Builder,
     Value,
@@ -41,7 +42,6 @@ from segue.runners.cpu.step.lanes import (
 )
 from segue.runners.cpu.step.pieces import finish
 
-STREAMS = 4
 _LANES = 16
 _LEAST_LENGTH = 1e-30  # of a row: one of zeros has no direction that could be made longer
 SCRATCH_FLOATS = 2 * _LANES  # beside a row, of each thread: what a router gives, and coefficients

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterator
 
-from segue.runners.cpu.anatomy.parts.streams import DEVIATIONS, SPARSE_LAYERS
+from segue.runners.cpu.anatomy.parts.streams import DEVIATIONS, SPARSE_LAYERS, STREAMS
 from segue.runners.cpu.anatomy.tensors import expert_name
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.apart.streams import STREAMS
 from segue.runners.cpu.step.program.attention import attention
 from segue.runners.cpu.step.program.feed_forward import feed_forward
 from segue.runners.cpu.step.program.layer_embeddings import layer_gate, layer_inputs
