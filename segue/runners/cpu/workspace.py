@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.anatomy.parts.streams import STREAMS
-from segue.runners.cpu.anatomy.states.recurrence import RWKV, Recurrence
+from segue.runners.cpu.anatomy.widths import Widths, recurrences_of, widths_of
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
@@ -58,60 +58,22 @@ class Workspace:
         # Every step's board is a copy.
         self.board: NDArray[np.int64] = zeros(on.NUM_WORDS, np.int64)
         self.max_rows, self._vocab_size = max_rows, anatomy.vocab_size
-        layers = anatomy.by_layer
-        attending = [layer for layer in layers if layer.attends]
-        self.item_rows = item_rows(attending, threads)
-        recurrences = [layer.recurrence for layer in layers if layer.recurrence is not None]
+        self.item_rows = item_rows([each for each in anatomy.by_layer if each.attends], threads)
         self._arrays: list[NDArray[np.generic]] = []
-        width = anatomy.width
-        queries = max((layer.queries for layer in attending), default=0)
-        self._set(on.WIDTH, width)
-        self._set(on.RESIDUAL, self._floats(max_rows * width))
-        self._inputs(on.INPUT_FLOATS, max_rows, width)
-        taken = [layer.taken for layer in attending] + [each.taken for each in recurrences]
-        # All streams but the first are inputs too, side by side: see step/apart/streams.py.
-        streamed = width if anatomy.family.has_streams else 0
-        self._inputs(on.HEADS_FLOATS, max_rows, max(*taken, streamed))
-        used = anatomy.experts_used
-        fed = [layer.hidden for i, layer in enumerate(layers) if anatomy.is_fed_plainly(i)]
-        hidden = max(fed, default=0)
-        experts_hidden = max(anatomy.shared_hidden, used * anatomy.expert_hidden)
-        columns = anatomy.layer_columns
-        latents = [(layer.heads, layer.latent) for layer in layers if layer.latent is not None]
-        asked = max((latent.query_rank for _, latent in latents), default=0)
-        self._inputs(
-            on.HIDDEN_FLOATS,
-            max_rows,
-            max(hidden, experts_hidden, columns, asked, streamed, 2 * width * anatomy.drafts),
-        )
-        widest = (heads * max(latent.plain, latent.rank) for heads, latent in latents)
-        self._inputs(on.LATENT_FLOATS, max_rows, max(widest, default=0))
-        self._inputs(on.EXPERT_FLOATS, max_rows * used, width)
-        self._set(on.QUERIES, self._floats(max_rows * queries))
-        units = max_rows * 2 * UNIT_FLOATS * 4
-        attention = max((scratch_bytes(layer.head_size) for layer in attending), default=0)
-        inputs = 4 * columns * anatomy.layers
-        sizes = [each.size for each in recurrences]
-        heads = max(map(matrices_scratch, sizes), default=0)
-        routed = 4 * (streamed + SCRATCH_FLOATS)
-        most = max(attention, units, inputs, heads, routed, scan_scratch(max_rows))
-        scratch = -(-most // 4096) * 4096
-        self._set(on.SCRATCH_BYTES, scratch)
-        self._set(on.SCRATCH, self._floats(threads * scratch // 4))
-        outputs = [layer.outputs for layer in attending]
-        outputs += [each.outputs for each in recurrences]
-        self.projected = self._floats(max_rows * max(outputs))
-        channels = max((each.channels for each in recurrences), default=0)
-        self.convolved = self._floats(max_rows * channels)
-        self._shifts(max_rows, recurrences)
-        self.attended = self._floats(max_rows * width)
-        self.added = self._floats(max_rows * width)
-        family = anatomy.family
-        kept = max_rows * width if family.passes == "stacks" or family.adds_embeddings else 0
-        self.high, self.low = self._floats(kept), self._floats(kept)
-        self.layer_inputs = self._floats(max_rows * columns * anatomy.layers)
-        self.layer_gate = self._floats(max_rows * columns)
-        self.streams = self._streams(max_rows, streamed, hidden)
+        widths = widths_of(anatomy)
+        self._rows_of_board(widths, max_rows)
+        self._inputs(on.EXPERT_FLOATS, max_rows * anatomy.experts_used, anatomy.width)
+        self._scratch(_scratch_bytes(anatomy, widths, max_rows), threads)
+        self.projected = self._floats(max_rows * widths.projected)
+        self.convolved = self._floats(max_rows * widths.convolved)
+        self.first_values = self._floats(max_rows * widths.shifted)
+        self.attended = self._floats(max_rows * widths.model)
+        self.added = self._floats(max_rows * widths.model)
+        self.high = self._floats(max_rows * widths.stacked)
+        self.low = self._floats(max_rows * widths.stacked)
+        self.layer_inputs = self._floats(max_rows * widths.all_columns)
+        self.layer_gate = self._floats(max_rows * widths.columns)
+        self.streams = self._streams(max_rows, widths.streamed, widths.fed)
         self.mixture = self._mixture(anatomy, max_rows)
 
     def places(
@@ -168,16 +130,25 @@ class Workspace:
             both=self._floats(rows * 2 * hidden if width else 0),
         )
 
-    def _shifts(self, rows: int, recurrences: Sequence[Recurrence]) -> None:
-        """What RWKV's products take, and the values of its first layer."""
-        own = [each for each in recurrences if each.mixer in RWKV]
-        rank = max((max(each.rank, *each.ranks) for each in own), default=0)
-        width = int(self.board[on.WIDTH]) if rank else 0
+    def _rows_of_board(self, widths: Widths, rows: int) -> None:
+        """The residual, the queries and the inputs of products, of which the board has the addresses."""
+        self._set(on.WIDTH, widths.model)
+        self._set(on.RESIDUAL, self._floats(rows * widths.model))
+        self._set(on.QUERIES, self._floats(rows * widths.queries))
+        self._inputs(on.INPUT_FLOATS, rows, widths.model)
+        self._inputs(on.HEADS_FLOATS, rows, widths.heads)
+        self._inputs(on.HIDDEN_FLOATS, rows, widths.hidden)
+        self._inputs(on.LATENT_FLOATS, rows, widths.latent)
         for i in range(on.MOST_SHIFTED):
-            self._inputs(on.SHIFTED + 3 * i, rows, width)
+            self._inputs(on.SHIFTED + 3 * i, rows, widths.shifted)
         for i in range(on.MOST_PAIRED):
-            self._inputs(on.PAIRED + 3 * i, rows, rank)
-        self.first_values = self._floats(rows * width)
+            self._inputs(on.PAIRED + 3 * i, rows, widths.ranked)
+
+    def _scratch(self, num_bytes: int, threads: int) -> None:
+        """Memory of each thread's own, in whole pages."""
+        each = -(-num_bytes // 4096) * 4096
+        self._set(on.SCRATCH_BYTES, each)
+        self._set(on.SCRATCH, self._floats(threads * each // 4))
 
     def _set(self, slot: int, value: int) -> None:
         self.board[slot] = value
@@ -197,3 +168,17 @@ class Workspace:
         self._set(first, self._floats(rows * columns))
         self._set(first + 1, address(self._array(rows * columns, np.int8)))
         self._set(first + 2, self._floats(rows * columns // 8))
+
+
+def _scratch_bytes(anatomy: Anatomy, widths: Widths, rows: int) -> int:
+    """What a thread needs beside the rows: at most one of these at a time."""
+    layers = anatomy.by_layer
+    needs = [
+        *(scratch_bytes(layer.head_size) for layer in layers if layer.attends),
+        *(matrices_scratch(each.size) for each in recurrences_of(layers)),
+        scan_scratch(rows),
+        rows * 2 * UNIT_FLOATS * 4,
+        4 * widths.all_columns,
+        4 * (widths.streamed + SCRATCH_FLOATS),
+    ]
+    return max(needs)
