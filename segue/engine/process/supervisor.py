@@ -102,6 +102,8 @@ class Supervisor(Client):
         worker, self._ahead = self._ahead or NewWorker(self._listener), None
         self._process = process = worker.process
         reader, self._writer = await asyncio.open_connection(sock=worker.sock, limit=READ_LIMIT)
+        if self._is_closed.is_set():
+            self._writer.close()  # close() came when there was none yet: nobody else would
         watching = asyncio.create_task(self._watch(process))
         try:
             level = log.getEffectiveLevel()

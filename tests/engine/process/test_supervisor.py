@@ -136,6 +136,23 @@ def test_what_kept_the_model_from_loading_is_raised_and_nothing_else_is_said(
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
+def test_it_closes_while_the_socket_of_its_worker_is_being_opened() -> None:
+    """The worker was started all the same, and close() waited for it without end."""
+
+    async def main() -> None:
+        supervisor = Supervisor(FakeLoader(), chunk_rows=64)
+        starting = asyncio.create_task(supervisor.start())
+        while supervisor._process is None:
+            await asyncio.sleep(0)
+        assert supervisor._writer is None
+        starting.cancel()
+        await asyncio.wait([starting], timeout=PATIENCE_S)
+        assert starting.cancelled()
+        assert not supervisor._process.is_alive()
+
+    asyncio.run(main())
+
+
 def test_the_worker_dies_with_its_parent() -> None:
     program = (
         "import asyncio\n"
