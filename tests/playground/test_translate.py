@@ -1,5 +1,6 @@
 """One request in seven dialects: what is not named as lost is asked for all the same."""
 
+import json
 from typing import Any
 
 import pytest
@@ -103,6 +104,20 @@ def test_a_schema_that_allows_other_properties_says_so_where_they_are_not_expect
     assert translate(body, SOURCE, BY_NAME["ollama"]).body["format"] == wide
     assert translate(body, SOURCE, BY_NAME["vllm"]).body["structured_outputs"] == {"json": wide}
     assert translate(body, SOURCE, BY_NAME["mistralrs"]).body["grammar"]["value"] == schema
+
+
+def test_so_does_one_of_a_structural_tag() -> None:
+    schema: dict[str, Any] = {"properties": {"a": {"type": "integer"}}}
+    tags = [
+        json.dumps({"format": {"type": "json_schema", "json_schema": each}})
+        for each in (schema, {**schema, "additionalProperties": True})
+    ]
+    for own, said in ((0, 1), (1, 1)):
+        body = PLAIN | {"structured_outputs": {"structural_tag": tags[own]}}
+        translated = translate(body, SOURCE, BY_NAME["vllm"])
+        assert translated.lost == ()
+        [text] = translated.body["structured_outputs"].values()
+        assert json.loads(text) == json.loads(tags[said])
 
 
 @pytest.mark.parametrize("value", [-1, -0.5, 0])

@@ -5,7 +5,7 @@ and vLLM's xgrammar read one otherwise: an object that lists `properties` and sa
 Clients count on it: a schema made from a class seldom says `additionalProperties: false`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -14,7 +14,7 @@ import msgspec
 
 from segue.bounds import MAX_CONSTRAINT_CHARS
 from segue.dialects.fields.kinds import Kind
-from segue.types import Constraint
+from segue.types import Constraint, ConstraintKind
 
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)  # digits stay as they are written
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
@@ -38,46 +38,74 @@ _MISFITS = (
 
 @dataclass(frozen=True)
 class ListedOnly:
-    """A kind whose schemas are read as llama.cpp, Ollama and vLLM read them."""
+    """A kind whose schemas are read as llama.cpp, Ollama and vLLM read them, those of structural tags too."""
 
     kind: Kind
 
     def read(self, value: Any) -> Any:
         found = self.kind.read(value)
-        if not isinstance(found, Constraint) or found.kind != "json_schema":
+        if not isinstance(found, Constraint) or found.kind not in WITH_SCHEMAS:
             return found
-        return msgspec.structs.replace(found, value=listed_only(str(found.value)))
+        return msgspec.structs.replace(found, value=listed_only(str(found.value), found.kind))
 
     def schema(self) -> dict[str, Any]:
         return self.kind.schema()
 
 
-def listed_only(text: str) -> str:
-    """The text of a schema, with `additionalProperties: false` in plain objects that say nothing of others.
+def listed_only(text: str, kind: ConstraintKind = "json_schema") -> str:
+    """The text of a constraint, with `additionalProperties: false` in plain objects that say nothing of others.
 
     What fits then fits the schema as it was. Where parts of a schema speak of the same value (`allOf`, `oneOf`, `if`,
     `not`, …), they and what they refer to are left as they are: closed one by one, they might exclude each other.
     """
-    return _with_others(text, False)
+    return _with_others(text, kind, False)
 
 
-def others_too(text: str) -> str:
+def others_too(text: str, kind: ConstraintKind = "json_schema") -> str:
     """The same with `true`: the schema as it was, in words that all dialects read alike."""
-    return _with_others(text, True)
+    return _with_others(text, kind, True)
 
 
-def _with_others(text: str, are_allowed: bool) -> str:
+def _with_others(text: str, kind: ConstraintKind, are_allowed: bool) -> str:
     if len(text) > MAX_CONSTRAINT_CHARS:
         return text  # the compiler refuses it
     try:
         root = _DECODER.decode(text)
-        plain, entangled = _parts(root)
-    except (msgspec.DecodeError, ArithmeticError, RecursionError, *_MISFITS):
+    except (msgspec.DecodeError, ArithmeticError, RecursionError):
         return text  # the compiler says what is wrong with it
-    silent = [each for key, each in plain.items() if key not in entangled and _is_listed(each)]
+    silent = [each for schema in WITH_SCHEMAS[kind](root) for each in _silent(schema)]
     for each in silent:
         each["additionalProperties"] = are_allowed
     return _ENCODER.encode(root).decode() if silent else text
+
+
+def _of_tag(root: Any) -> Iterator[Any]:
+    """The schemas of a structural tag in either form: of its structures, and of its formats however deep."""
+    waiting = [root]
+    while waiting:
+        each = waiting.pop()
+        if type(each) is dict:
+            yield from (each[key] for key in _OF_FORMATS if key in each)
+            waiting += [found for key, found in each.items() if key not in _OF_FORMATS]
+        elif type(each) is list:
+            waiting += each
+
+
+_OF_FORMATS = ("json_schema", "schema")  # keys of formats, and of structures
+# Kinds of constraints that hold schemas: which ones.
+WITH_SCHEMAS: dict[ConstraintKind, Callable[[Any], Iterator[Any]]] = {
+    "json_schema": lambda root: iter((root,)),
+    "structural_tag": _of_tag,
+}
+
+
+def _silent(root: Any) -> list[dict[str, Any]]:
+    """The plain objects of a schema that say nothing of others."""
+    try:
+        plain, entangled = _parts(root)
+    except _MISFITS:
+        return []  # the compiler says what is wrong with it
+    return [each for key, each in plain.items() if key not in entangled and _is_listed(each)]
 
 
 def _is_listed(schema: dict[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from segue.dialects.base import Dialect, Operation, Stamp
-from segue.dialects.fields.closed_schemas import others_too
+from segue.dialects.fields.closed_schemas import WITH_SCHEMAS, others_too
 from segue.dialects.fields.kinds import Mismatch
 from segue.dialects.fields.table import Field
 from segue.errors import RequestError
@@ -170,9 +170,9 @@ def _is_same(one: Any, other: Any) -> bool:
 def _plain(constraint: Constraint) -> tuple[str, Any]:
     """A constraint for comparison: without the field's name, and without the spacing of its JSON."""
     kind, value = constraint.kind, constraint.value
-    if kind == "json_schema" and isinstance(value, str):
+    if kind in WITH_SCHEMAS and isinstance(value, str):
         try:
-            return kind, json.loads(others_too(value))
+            return kind, json.loads(others_too(value, kind))
         except ValueError:
             return kind, value
     if kind == "grammar" and isinstance(value, str) and "::=" in value:
@@ -260,6 +260,10 @@ def _constraint_forms(constraint: Constraint) -> Iterator[Any]:
             yield {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
             yield {"json": schema}
             yield {"type": "json_schema", "value": schema}
+        return
+    if kind == "structural_tag" and isinstance(plain, str):
+        yield {kind: plain}
+        yield {kind: others_too(plain, kind)}
         return
     yield plain
     yield {"type": kind, "value": plain}

@@ -164,6 +164,46 @@ def test_the_others_read_a_schema_as_it_is_written(table: Any, name: str, value:
     assert json.loads(table.pick(name).rows[0].kind.read(value).value) == OBJECT
 
 
+def formats(schema: Any) -> dict[str, Any]:
+    """Schemas in formats, however deep, and beside one that is wrong."""
+    inner = {"type": "json_schema", "json_schema": schema, "style": "json"}
+    tag = {"type": "tag", "begin": "<f>", "content": inner, "end": "</f>"}
+    tags = {"type": "triggered_tags", "triggers": ["<"], "tags": [tag]}
+    more = [
+        {"type": "qwen_xml_parameter", "json_schema": schema},
+        {"type": "const_string", "value": "schema"},
+        {"type": "json_schema", "json_schema": True},
+        {"type": "json_schema", "json_schema": {"$ref": "#/nowhere", **OBJECT}},
+    ]
+    return {
+        "type": "structural_tag",
+        "format": {"type": "sequence", "elements": [tags, *more]},
+    }
+
+
+def structures(schema: Any) -> dict[str, Any]:
+    own = {"begin": "<f>", "schema": schema, "end": "</f>"}
+    return {"type": "structural_tag", "structures": [own], "triggers": ["<f>"]}
+
+
+@pytest.mark.parametrize("made", [formats, structures])
+def test_schemas_of_structural_tags_are_closed_where_others_are(made: Any) -> None:
+    tag = made(OBJECT)
+    for name, value in (
+        ("structured_outputs", {"structural_tag": json.dumps(tag)}),
+        ("response_format", tag),
+    ):
+        own, root = (table.pick(name).rows[0].kind.read(value) for table in (VLLM, ROOT))
+        assert own.kind == root.kind == "structural_tag"
+        assert json.loads(own.value) == made(CLOSED)
+        assert json.loads(root.value) == tag
+
+
+@pytest.mark.parametrize("text", ["", "{", "5", '["a"]', '{"structures": 5}', '{"format": null}'])
+def test_what_is_no_structural_tag_is_left_to_the_compiler(text: str) -> None:
+    assert listed_only(text, "structural_tag") == text
+
+
 def test_what_is_no_schema_passes() -> None:
     row = GENERATE.pick("format").rows[0]
     assert row.kind.read("json").kind == "json_object"
