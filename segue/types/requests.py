@@ -100,6 +100,7 @@ class Constraint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     within: str = ""  # where in that field it stands, for messages: ".json_schema.schema"
     lenient: bool = False  # schema keywords that cannot be enforced are ignored
     whitespace: str | None = None  # between JSON tokens: a regex; "": none; None: a little
+    max_digits: int | None = None  # of a schema's numbers, where no bound says more; None: any
 
 
 InfillMethod = Literal["fim", "ranked"]  # by the model's own tokens, or by ranking continuations

@@ -13,6 +13,7 @@ from segue.dialects.fields.kinds import Boolean, Integer, Mismatch, Number, NumT
 from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.prompt_kinds import Prompts
 from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS, Biases
+from segue.dialects.fields.short_numbers import ShortNumbers
 from segue.dialects.fields.table import Draft, Field, complain, show
 from segue.dialects.openai import fields as openai
 from segue.types import CUT_FIRST, Prompt
@@ -186,7 +187,7 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     GBNF,
     LAZY,
     *(
-        replace(row, kind=ListedOnly(row.kind))
+        replace(row, kind=ShortNumbers(ListedOnly(row.kind), of=("json_schema", "json_object")))
         for row in CONSTRAINTS.pick("json_schema", "response_format").rows
     ),
     TIMINGS,

@@ -22,6 +22,7 @@ from segue.dialects.fields.kinds import (
     TokenIds,
     When,
 )
+from segue.dialects.fields.short_numbers import ShortNumbers
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.openai import fields as openai
 from segue.dialects.templates import go_template
@@ -232,7 +233,10 @@ GENERATE = Table(
             "true has no effect: the first tokens are not dropped while an answer is written.",
         ),
         Field("context", TokenIds(), "The context of an earlier answer.", "shape.context"),
-        *(replace(row, kind=ListedOnly(row.kind)) for row in CONSTRAINTS.pick("format").rows),
+        *(
+            replace(row, kind=ShortNumbers(ListedOnly(row.kind)))
+            for row in CONSTRAINTS.pick("format").rows
+        ),
         Field("images", OnlyEmpty("no model here sees images"), "Not served."),
         Field(
             "think",

@@ -92,7 +92,12 @@ def _options(schema: Json, asked: _Asked, wishes: Wishes) -> Options:
         raise GrammarError("the schema must be a JSON object")
     spaces = asked.constraint.whitespace if wishes.whitespace is None else wishes.whitespace
     options = read_options(schema, spaces, asked.constraint.lenient)
-    return replace(options, excludes=wishes.excludes, any_order=wishes.any_order)
+    return replace(
+        options,
+        excludes=wishes.excludes,
+        any_order=wishes.any_order,
+        max_digits=asked.constraint.max_digits,
+    )
 
 
 def _regex(asked: _Asked) -> str:

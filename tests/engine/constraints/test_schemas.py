@@ -197,6 +197,41 @@ OTHERS: list[Case] = [
 ]  # fmt: skip
 
 
+LONG = "9" * 16
+SHORT: list[Case] = [
+    ('{"type": "integer"}', ["0", LONG, f"-{LONG}"], [f"1{LONG}", f"-1{LONG}", "1e5"]),
+    ('{"type": "integer", "minimum": 5}', ["5", LONG], ["4", f"1{LONG}"]),
+    ('{"type": "integer", "maximum": 5}', ["5", f"-{LONG}"], ["6", f"-1{LONG}"]),
+    (f'{{"type": "integer", "minimum": 0, "maximum": {BIG}}}', [str(BIG)], [str(BIG + 1)]),
+    (f'{{"type": "integer", "minimum": {BIG}}}', [str(BIG)], [str(BIG - 1), f"{BIG}0"]),
+    ('{"type": "integer", "multipleOf": 7}', ["7" * 16, "-14"], ["7" * 17, "8"]),
+    ('{"type": "integer", "multipleOf": 5}', ["5" * 16], ["5" * 17, "7"]),
+    (
+        '{"type": "number"}',
+        [LONG, f"{LONG}.{LONG}", f"-1e-{LONG}", "1E+0"],
+        [f"1{LONG}", f"0.1{LONG}", f"1e1{LONG}", "1e05"],
+    ),
+    ('{"type": "number", "minimum": 0}', [f"{LONG}.{LONG}"], [f"1{LONG}", f"0.1{LONG}", "-1"]),
+    (f'{{"type": "number", "maximum": 0.1{LONG}}}', [f"0.1{LONG}"], [f"0.1{LONG}1", f"-1{LONG}"]),
+    (f'{{"const": 1{LONG}}}', [f"1{LONG}"], [LONG]),
+    ("{}", [LONG, f'["{LONG}1"]'], [f"1{LONG}", f"[1{LONG}]"]),
+]
+
+
+@pytest.mark.parametrize("case", SHORT, ids=lambda case: case[0][:60])
+def test_numbers_without_bounds_may_be_kept_to_few_digits(case: Case) -> None:
+    schema, good, bad = case
+    short = Constraint(kind="json_schema", value=schema, max_digits=16)
+    grammar = COMPILER.compile(short)
+    assert [text for text in good + bad if is_whole(grammar, text)] == good
+
+
+def test_so_may_those_of_json_mode() -> None:
+    grammar = COMPILER.compile(Constraint(kind="json_object", max_digits=16))
+    assert is_whole(grammar, f'{{"a":{LONG}}}')
+    assert not is_whole(grammar, f'{{"a":1{LONG}}}')
+
+
 @pytest.mark.parametrize("case", NUMBERS + OBJECTS + OTHERS, ids=lambda case: case[0][:60])
 def test_texts_that_fit_are_accepted_and_no_others(case: Case) -> None:
     schema, fitting, others = case

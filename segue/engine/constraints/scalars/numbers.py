@@ -89,6 +89,11 @@ class Numbers:
     def is_everything(self) -> bool:
         return self == Numbers()
 
+    def within(self, most: int) -> "Numbers":
+        """From -most to most, where it has no bound of its own."""
+        low, high = self.low or (Fraction(-most), False), self.high or (Fraction(most), False)
+        return replace(self, low=low, high=high)
+
 
 def _common_multiple(a: Fraction, b: Fraction) -> Fraction:
     common = a.denominator * b.denominator // gcd(a.denominator, b.denominator)
@@ -99,10 +104,15 @@ def _common_multiple(a: Fraction, b: Fraction) -> Fraction:
 # --- terminals ------------------------------------------------------------------------------------
 
 
-def written(numbers: Numbers) -> str:
-    """A Lark terminal. Raises GrammarError for multiples whose regular expression would be too large."""
+def written(numbers: Numbers, max_digits: int | None = None) -> str:
+    """A Lark terminal. Raises GrammarError for multiples whose regular expression would be too large.
+
+    `max_digits`: of each part of a number, or as many as its bounds and multiples have.
+    """
+    if max_digits is not None and numbers.is_integer:
+        numbers = numbers.within(10 ** _longest(numbers, max_digits)[0] - 1)
     if numbers.is_everything:
-        return ANY_NUMBER
+        return ANY_NUMBER if max_digits is None else _short(max_digits, max_digits)
     few = numbers.few()
     if few is not None:
         return " | ".join(f"/{value_regex(v, numbers.is_integer)}/" for v in few)
@@ -111,7 +121,23 @@ def written(numbers: Numbers) -> str:
         parts += [f"/{_multiple_regex(m)}/" for m in sorted(numbers.multiples)]
     parts += [f"~/{_multiple_regex(m)}/" for m in sorted(numbers.non_multiples)]
     parts += [f"~/{_any_spelling(v)}/" for v in sorted(numbers.excluded)]
+    if max_digits is not None and not numbers.is_integer:
+        parts.append(_short(*_longest(numbers, max_digits)))
     return " & ".join(parts)
+
+
+def _short(whole: int, fraction: int) -> str:
+    """Any number with so many digits at most before the point, and as its exponent, and after it."""
+    digits = f"(?:0|[1-9][0-9]{{0,{whole - 1}}})"
+    return rf"/-?{digits}(?:\.[0-9]{{1,{fraction}}})?(?:[eE][\-+]?{digits})?/"
+
+
+def _longest(numbers: Numbers, least: int) -> tuple[int, int]:
+    """How many digits before and after the point the bounds and multiples have, or that many."""
+    bounds = [abs(bound[0]) for bound in (numbers.low, numbers.high) if bound is not None]
+    parts = [split(each) for each in (*bounds, *numbers.multiples)]
+    wholes, fractions = (len(f"{whole}") for whole, _ in parts), (len(rest) for _, rest in parts)
+    return max(least, *wholes, 0), max(least, *fractions, 0)
 
 
 def value_regex(value: Fraction, is_integer: bool) -> str:
@@ -311,9 +337,10 @@ def _multiple_regex(step: Fraction) -> str:
     return rf"-?(?:{'|'.join(map(str, few))}|[1-9][0-9]*(?:{'|'.join(ends)}))(?:\.0+)?"
 
 
-def by_json(numbers: Numbers) -> str | None:
-    """A schema for the compiler's own numbers, where those are exact: multiples within closed bounds."""
-    step = numbers.step
+def by_json(numbers: Numbers, *, is_short: bool = False) -> str | None:
+    """A schema for the compiler's own numbers, where those are exact: multiples within closed bounds. `is_short`: of
+    no more digits than doubles hold."""
+    numbers, step = numbers.within(_SAFE) if is_short else numbers, numbers.step
     if not numbers.is_stepped or step is None or numbers.non_multiples or numbers.excluded:
         return None
     schema: dict[str, object] = {"type": "integer" if numbers.is_integer else "number"}

@@ -26,6 +26,7 @@ class Options:
     asserts_format: bool = True
     excludes: tuple[str, ...] = ()  # from strings and names, as they are written
     any_order: bool = False  # of an object's properties, where they are few enough
+    max_digits: int | None = None  # of each part of a number, where its bounds have no more
 
     def but_excluded(self, terminal: str) -> str:
         """The terminal, without texts that hold what is excluded."""

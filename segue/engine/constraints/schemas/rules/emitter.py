@@ -152,14 +152,14 @@ class Emitter:
         return [] if is_void else [Terminal(terminal)]
 
     def _numbers(self, facts: tuple[Fact, ...]) -> list[Node]:
-        numbers = shapes.numbers_of(facts)
+        numbers, max_digits = shapes.numbers_of(facts), self._spelling.max_digits
         few = numbers.few()
         if few == []:
             return []
         try:
-            terminal = written(numbers)
+            terminal = written(numbers, max_digits)
         except GrammarError as error:
-            schema = by_json(numbers)
+            schema = by_json(numbers, is_short=max_digits is not None)
             if schema is None:
                 raise Unenforceable(str(error)) from None
             return [Terminal(f"%json {schema}")]
