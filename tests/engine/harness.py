@@ -85,7 +85,7 @@ class Bench:
             replace(default_capabilities(**limits), can_trim=can_trim, can_give_back=can_give_back)
         )
         self.vocab = vocab or FakeVocab()
-        ticks = itertools.count()
+        ticks = itertools.count(1)  # no time is 0, as on any clock: 0 reads as none
         self.scheduler = Scheduler(self.runner, self.vocab, chunk_rows, lambda: float(next(ticks)))
         self.stories: dict[str, RequestEvents] = defaultdict(RequestEvents)
         self.jobs: list[Job] = []

@@ -14,7 +14,7 @@ def check_prompt_scores(request: CompletionRequest, prompts: Sequence[Sequence[i
     num_tokens = sum(map(len, prompts))
     num_scores = num_tokens * request.n * (1 + (request.prompt_logprobs or 0))
     if num_scores > MAX_ANSWER_SCORES:
-        name = "prompt_logprobs" if request.prompt_logprobs and not request.echo else "echo"
+        name = "echo" if request.echo else "prompt_logprobs"
         raise InvalidField(
             f"{name} would bring {num_scores} scores: {num_tokens} prompt tokens, times {request.n} "
             f"choices, times the alternatives; an answer may hold {MAX_ANSWER_SCORES}. Ask for fewer "

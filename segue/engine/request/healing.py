@@ -26,7 +26,8 @@ def heal(
 ) -> Healed | None:
     """None if the last token must stay: it was given as a token id, or another rule decides the next token."""
     sampling = request.sampling
-    rules = (sampling.allowed_token_ids, sampling.logit_bias, sampling.bad_words)
+    biases = sampling.logit_bias or sampling.text_bias
+    rules = (sampling.allowed_token_ids, biases, sampling.bad_words)
     if request.constraint is not None or request.prompt_logprobs is not None or any(rules):
         return None
     ends_in_text = bool(prompt.parts) and isinstance(prompt.parts[-1], str)

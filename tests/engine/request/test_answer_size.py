@@ -7,7 +7,7 @@ from segue.engine.request.answer_size import check_prompt_scores
 from segue.errors import InvalidField
 from tests.engine.harness import ask
 
-LONG = [[1] * 4000] * 16
+LONG = [[1] * (1 << 12)] * 16
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,9 @@ LONG = [[1] * 4000] * 16
         ({"echo": True, "logprobs": 100, "prompt_logprobs": 100, "n": 16}, 1, "echo"),
         ({"echo": True, "n": 128}, 16, "echo"),
         ({"prompt_logprobs": 100}, 16, "prompt_logprobs"),
+        ({"prompt_logprobs": 0, "n": 17}, 16, "prompt_logprobs"),
+        ({"prompt_logprobs": 0, "n": 16}, 16, None),  # as many as an answer may hold
+        ({"prompt_logprobs": 1, "n": 8}, 16, None),
         ({"prompt_logprobs": 100}, 2, None),
         ({"echo": True, "prompt_logprobs": 1}, 16, None),
         ({"echo": True}, 16, None),

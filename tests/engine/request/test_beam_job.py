@@ -16,6 +16,7 @@ from segue.types import (
     Constraint,
     Infill,
     Prompt,
+    Repetition,
     Sampling,
     TokenScore,
 )
@@ -58,6 +59,8 @@ def test_the_choices_are_the_best_beams() -> None:
         assert sum(each.logprob or 0.0 for each in scores) == pytest.approx(beam.logprob)
         assert all(len(each.top) == 2 for each in scores)
         assert story.finished[choice].num_tokens == len(beam.tokens)
+        assert story.finished[choice].prompt_s > 0
+        assert story.finished[choice].decode_s >= 6  # a tick of the clock a round
         assert story.finished[choice].reason == ("length" if beam.cause == "max_tokens" else "stop")
     assert story.done is not None
     assert story.done.usage.completion_tokens == sum(len(beam.tokens) for beam in best)
@@ -108,13 +111,15 @@ def test_an_end_token_ends_a_beam() -> None:
     class Ending(FakeRunner):
         """Where two tokens were drawn, the end is almost certain."""
 
+        end = EOS
+
         def decode(self, spans: Any) -> Any:
             logits = super().decode(spans)
             row = 0
             for span in spans:
                 for i in range(span.num_logits):
                     if span.past + len(span.tokens) - span.num_logits + i + 1 == len(PROMPT) + 2:
-                        logits[row, EOS] = logits[row].max() + 20
+                        logits[row, self.end] = logits[row].max() + 20
                     row += 1
             return logits
 
@@ -124,6 +129,12 @@ def test_an_end_token_ends_a_beam() -> None:
     assert [tokens[-1] for tokens in found(story)] == [EOS, EOS]
     assert [each.cause for each in story.finished.values()] == ["eos", "eos"]
     assert all(len(text.encode(errors="replace")) <= 6 for text in story.texts.values())
+    stopping = Ending(default_capabilities())
+    stopping.end = 3
+    [story] = Bench(stopping).run(
+        ask(PROMPT, n=2, beam_search=True, max_tokens=9, sampling=Sampling(stop_token_ids=(3,)))
+    )
+    assert [(each.cause, each.stop) for each in story.finished.values()] == [("stop_token", 3)] * 2
     [story] = Bench(Ending(default_capabilities())).run(
         ask(PROMPT, n=2, beam_search=True, max_tokens=4, sampling=Sampling(ignore_eos=True))
     )
@@ -140,7 +151,11 @@ def test_an_end_token_ends_a_beam() -> None:
         ),
         ({"infill": Infill(suffix=Prompt(("x",)))}, "suffix"),
         ({"sampling": Sampling(logit_bias={3: 1.0})}, "logit_bias"),
+        ({"sampling": Sampling(text_bias=(("x", 1.0),))}, "logit_bias"),
+        ({"sampling": Sampling(allowed_token_ids=())}, "allowed_token_ids"),
+        ({"sampling": Sampling(bad_words=("x",))}, "bad_words"),
         ({"sampling": Sampling(min_tokens=2)}, "min_tokens"),
+        ({"repetition": Repetition(max_size=4)}, "repetition_detection"),
         ({"prompt_logprobs": 1}, "prompt_logprobs"),
         ({"post_sampling_probs": True, "logprobs": 1}, "post_sampling_probs"),
         ({"min_indent": 4}, "n_indent"),

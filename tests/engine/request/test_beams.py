@@ -117,6 +117,14 @@ def test_a_length_penalty_prefers_longer_texts() -> None:
     assert (len(long.tokens), long.cause) == (8, "max_tokens")
 
 
+def test_a_search_ends_where_nothing_can_change_any_more() -> None:
+    """The end is likelier than whatever would follow the other token."""
+    search = BeamSearch(1, 1, 8, 1.0, ends)
+    search.advance([[TokenScore(END, b"", -0.01, 1, ()), TokenScore(1, b"", -4.6, 2, ())]])
+    assert search.beams == []
+    assert [beam.tokens for beam in search.best(2)] == [(END,)]
+
+
 def test_equal_scores_are_ordered_by_token() -> None:
     def even(text: tuple[int, ...]) -> list[float]:
         return [math.log(0.2)] * 5

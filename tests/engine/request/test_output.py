@@ -116,12 +116,14 @@ def test_a_stop_may_begin_in_tokens_in_which_none_may_end() -> None:
 
 def test_text_that_might_be_a_stop_waits_and_then_comes() -> None:
     output = Output(("STOP",))
-    output.push(0, b"a S", None)
-    assert output.take() == Shown("a ", (0,), ())
-    output.push(1, b"T", None)
+    first, second, third = (scored(i, piece) for i, piece in enumerate([b"a S", b"T", b"x"]))
+    output.push(0, b"a S", first)
+    assert output.take() == Shown("a ", (0,), (first,))
+    output.push(1, b"T", second)
     assert output.take() is None
-    output.push(2, b"x", None)
-    assert output.take() == Shown("STx", (1, 2), ())
+    output.push(2, b"x", third)
+    assert output.take() == Shown("STx", (1, 2), (second, third))
+    assert output.flush() is None
 
 
 def test_stops_do_not_count_before_min_tokens() -> None:

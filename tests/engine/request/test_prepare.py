@@ -37,7 +37,8 @@ def test_ids_outside_the_vocabulary_name_the_field(token: int) -> None:
 
 def test_length() -> None:
     assert len(tokens_of(ask("x" * 19))[0]) == 19
-    with pytest.raises(PromptTooLong, match="prompt 1 has 20 tokens") as raised:
+    too_long = "prompt 1 has 20 tokens, but the model's context holds 20, at least one of them for the"
+    with pytest.raises(PromptTooLong, match=too_long) as raised:
         tokens_of(ask("x", "x" * 20))
     assert raised.value.details == {"n_prompt_tokens": 20, "n_ctx": 20, "n_answer": 16, "prompt": 1}
     assert len(tokens_of(ask("x" * 20, max_tokens=0))[0]) == 20
@@ -108,6 +109,8 @@ def test_an_empty_text_is_a_prompt_where_a_bos_stands_in_front() -> None:
 def test_a_prompt_that_fits_is_not_cut_for_an_answer_without_a_bound() -> None:
     (whole,) = tokens_of(ask(LETTERS[:19], truncation=Truncation(), max_tokens=None))
     assert bytes(whole).decode() == LETTERS[:19]
+    (cut,) = tokens_of(ask(LETTERS[:20], truncation=Truncation(), max_tokens=None))
+    assert bytes(cut).decode() == LETTERS[10:20]
 
 
 class Unread(FakeVocab):

@@ -8,6 +8,35 @@ from segue.engine.sampling.breakers import _Speller
 from segue.runners.fake import FakeVocab
 
 
+class FewPieces(FakeVocab):
+    """One token of nothing, as control tokens have no text, and some that overlap."""
+
+    pieces = (b"", b"a", b"b", b"ab", b"xaba", b"abaxa", b"\xc3")
+    size = len(pieces)
+
+    def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        return [self.pieces.index(letter.encode()) for letter in text]
+
+    def piece(self, token: int) -> bytes:
+        return self.pieces[token]
+
+
+@pytest.mark.parametrize(
+    ("text", "spellings"),
+    [
+        ("b", {(token, ()) for token in (2, 3, 4, 5)}),
+        ("aba", {(4, ()), (5, ()), (1, (2, 1)), (3, (1,))}),  # a token that has it all needs no rest
+        ("é", set()),  # what is left of it after the first byte is no text
+        ("\ud800", set()),  # half of a character, which JSON can write
+    ],
+)
+def test_every_way_to_spell_a_text(text: str, spellings: set[Any]) -> None:
+    vocab = FewPieces()
+    found = _Speller(vocab).spellings(text, vocab)
+    assert len(found) == len(spellings)
+    assert set(found) == spellings
+
+
 class Forgetful(dict[str, Any]):
     """As if another thread had found so much meanwhile that all is forgotten."""
 

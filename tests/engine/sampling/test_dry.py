@@ -51,18 +51,24 @@ def test_a_repetition_that_began_before_the_window_is_not_seen() -> None:
     assert scripted("abcdxyzabcd", dry_window=7) == {}
 
 
+# Words that come again, so that there are repetitions; breakers of one token and of three, one within the other.
+WORDS = [(4, 5, 6), (4, 5, 7), (5, 4), (1, 0, 0), (2, 1), (1, 1), (3, 3, 3)]
+
+
 @given(
-    st.lists(st.integers(0, 2), max_size=60),
-    st.integers(0, 60),
+    st.lists(st.sampled_from(WORDS), max_size=30),
+    st.floats(0, 1),
     st.integers(-1, 40).filter(bool),
     st.integers(0, 4),
 )
 def test_pushing_tokens_one_by_one_is_starting_with_all(
-    history: list[int], cut: int, window: int, allowed: int
+    words: list[tuple[int, ...]], cut: float, window: int, allowed: int
 ) -> None:
+    history = [token for word in words for token in word]
     sampling = Sampling(dry_multiplier=0.8, dry_window=window, dry_allowed_length=allowed)
-    breakers: Breakers = {2: frozenset({(), (1, 1)}), 1: frozenset({(0, 0)})}
-    split = costs(sampling, breakers, history[:cut], history[cut:])
+    breakers: Breakers = {2: frozenset({(), (1, 1), (1, 1, 1, 0)}), 1: frozenset({(0, 0)})}
+    num_given = round(cut * len(history))
+    split = costs(sampling, breakers, history[:num_given], history[num_given:])
     assert split == costs(sampling, breakers, history, [])
 
 
@@ -88,8 +94,8 @@ def test_same_costs_as_llama_cpp(tiny_gguf: Path, breakers: list[str]) -> None:
         with dry(vocab._vocab, multiplier, base, allowed, window, breakers) as reference:
             reference.accept(history)
             reference.apply(row)
-        half = len(history) // 2
-        ours = costs(sampling, known, history[:half], history[half:])[: vocab.size]
+        cut = len(history) * int(rng.integers(0, 3)) // 2  # all, half or nothing of it is the prompt
+        ours = costs(sampling, known, history[:cut], history[cut:])[: vocab.size]
         theirs = -row.entries["logit"]
         assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-5)
         compared += bool(theirs.any())
