@@ -213,6 +213,12 @@ def test_a_long_prefix_loses_its_beginning_and_says_so() -> None:
     assert story.done is not None
 
 
+def test_a_middle_and_what_is_scored_of_its_suffix_fit_into_the_context() -> None:
+    model = Model(PlainVocab(), default_capabilities(context_length=100))
+    candidates = prepare(fill("x" * 300, " and", max_tokens=90), model).sequences
+    assert {each.num_prompt + each.max_tokens for each in candidates} == {100 - SCORED_SUFFIX}
+
+
 def test_a_request_that_shares_nothing_with_others_still_shares_with_itself() -> None:
     prefix = "p" * 300 + "the sky is"
     used = bench()

@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from segue.engine.request.repetition import RepetitionWatch
@@ -29,6 +29,8 @@ def is_repeating(tokens: list[int], how: Repetition) -> bool:
     st.integers(2, 4),
     st.integers(0, 12),
 )
+@example([1, 0, 0], 1, 0, 2, 0)  # before the first token there is none
+@example([0, 0, 1, 1], 1, 0, 2, 3)  # the first repetition ends one token too early
 def test_it_ends_where_the_definition_says(
     tokens: list[int], min_size: int, more: int, count: int, min_tokens: int
 ) -> None:

@@ -8,9 +8,12 @@ texts = st.text(alphabet="abcé🙂", max_size=40)
 stop_lists = st.lists(st.text(alphabet="abcé🙂", min_size=1, max_size=5), max_size=4)
 
 
-def reference(text: str, stops: list[str]) -> tuple[str, str | None]:
-    """Character by character: the first prefix of the text that ends in a stop; the longest such."""
-    for end in range(1, len(text) + 1):
+def reference(text: str, stops: list[str], num_exempt: int = 0) -> tuple[str, str | None]:
+    """Character by character: the first prefix of the text that ends in a stop; the longest such.
+
+    No stop ends in the first `num_exempt` characters.
+    """
+    for end in range(num_exempt + 1, len(text) + 1):
         hits = [stop for stop in stops if text[:end].endswith(stop)]
         if hits:
             longest = max(hits, key=len)
@@ -18,10 +21,11 @@ def reference(text: str, stops: list[str]) -> tuple[str, str | None]:
     return text, None
 
 
-def run(pieces: list[str], stops: list[str]) -> tuple[str, str | None]:
+def run(pieces: list[str], stops: list[str], num_exempt: int = 0) -> tuple[str, str | None]:
+    """`num_exempt`: of the pieces."""
     matcher, shown = StopMatcher(stops), ""
-    for piece in pieces:
-        text, stop = matcher.push(piece)
+    for i, piece in enumerate(pieces):
+        text, stop = matcher.push(piece, is_exempt=i < num_exempt)
         shown += text
         if stop is not None:
             return shown, stop
@@ -33,6 +37,15 @@ def test_any_split_gives_the_reference(text: str, stops: list[str], data: st.Dat
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     assert run(pieces, stops) == reference(text, stops)
+    exempt = pieces[: data.draw(st.integers(0, 3))]
+    wanted = reference(text, stops, len("".join(exempt)))
+    assert run(pieces, stops, len(exempt)) == wanted
+
+
+def test_text_that_was_shown_exempts_nothing_that_follows() -> None:
+    assert run(["cccc", "ab"], ["ab"], num_exempt=1) == ("cccc", "ab")
+    assert run(["cccab", "ab"], ["ab"], num_exempt=1) == ("cccab", "ab")
+    assert run(["ccca", "b"], ["ab"], num_exempt=1) == ("ccc", "ab")
 
 
 @given(texts, stop_lists)

@@ -1,5 +1,6 @@
 """Models in several files: the whole is what one file would be, and nothing is taken that is not all there."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from segue.errors import ModelUnavailable
 from segue.models.gguf import GgufHeader, header, split
+from segue.models.gguf.files import modified
 from segue.runners.llama import c_api
 from tests.support.models.split_gguf import COUNT, NUMBER, TENSORS, Entries, cut, split_gguf
 
@@ -244,6 +246,15 @@ def test_later_files_may_leave_out_what_the_first_says(tiny_gguf: Path, tmp_path
     changed: Mapping[int, Entries] = {1: {COUNT: None, TENSORS: None}}
     first, *_ = split_gguf(tiny_gguf, tmp_path, [10, 11], changed=changed)
     assert len(header(first).tensors) == NUM_TENSORS
+
+
+def test_a_model_was_changed_when_the_last_of_its_files_was(
+    tiny_gguf: Path, tmp_path: Path
+) -> None:
+    paths = split_gguf(tiny_gguf, tmp_path, [7, 7, 7])
+    for path, seconds in zip(paths, (1000, 3000, 2000), strict=True):
+        os.utime(path, (seconds, seconds))
+    assert modified(header(paths[0])) == 3000
 
 
 @pytest.mark.parametrize(
