@@ -14,8 +14,10 @@ from segue.errors import ModelUnavailable
 from segue.models.gguf import check_magic, files, header
 
 
-def write_gguf(path: Path) -> Path:
+def write_gguf(path: Path, alignment: int | None = None) -> Path:
     writer = gguf.GGUFWriter(path, "llama")
+    if alignment is not None:
+        writer.add_custom_alignment(alignment)
     writer.add_context_length(64)
     writer.add_block_count(2)
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
@@ -53,12 +55,16 @@ def test_a_sound_file(sound: Path) -> None:
     assert head.num_bytes == sound.stat().st_size
 
 
-def test_tensors_lie_where_the_gguf_package_finds_them(sound: Path) -> None:
+@pytest.mark.parametrize("alignment", [None, 8, 512])
+def test_tensors_lie_where_the_gguf_package_finds_them(
+    tmp_path: Path, alignment: int | None
+) -> None:
+    path = write_gguf(tmp_path / "aligned.gguf", alignment)
     expected = [
         (t.name, tuple(int(d) for d in t.shape), t.tensor_type.name, int(t.data_offset), t.n_bytes)
-        for t in gguf.GGUFReader(sound).tensors
+        for t in gguf.GGUFReader(path).tensors
     ]
-    got = [(t.name, t.shape, t.type, t.offset, t.num_bytes) for t in header(sound).tensors]
+    got = [(t.name, t.shape, t.type, t.offset, t.num_bytes) for t in header(path).tensors]
     assert got == expected
 
 
@@ -104,7 +110,14 @@ def test_every_cut_is_noticed(sound: Path) -> None:
     ("old", "new", "reason"),
     [
         (b"GGUF\x03\0\0\0", b"GGUF\x01\0\0\0", "version 1"),
+        (b"GGUF\x03\0\0\0", b"GGUF\0\0\0\0", "version 0"),
         (b"GGUF\x03\0\0\0", b"GGUF\0\0\0\x03", "big-endian"),
+        (b"general.file_type", b"general.alignment", "alignment is 7"),
+        (
+            struct.pack("<20sIQ5s", b"general.architecture", 8, 5, b"llama"),
+            struct.pack("<20sIQ", b"general.architecture", 10, 5),
+            "names no architecture",
+        ),
         (b"general.architecture", b"general.architecturX", "architecture"),
         (b"general.file_type", b"llama.block_count", "twice"),
         (b"norm.weight", b"norm\xffweight", "UTF-8"),
@@ -122,6 +135,7 @@ def test_every_cut_is_noticed(sound: Path) -> None:
         (struct.pack("<IQI", 1, 32, 0), struct.pack("<IQI", 1, 32, 99), "unknown type 99.*newer"),
         (struct.pack("<IQI", 1, 32, 0), struct.pack("<IQI", 9, 32, 0), "9 dimensions"),
         (struct.pack("<IQI", 1, 32, 0), struct.pack("<IQI", 1, 33, 8), "cannot have the shape"),
+        (struct.pack("<IQI", 1, 32, 0), struct.pack("<IQI", 1, 0, 0), "cannot have the shape"),
         (struct.pack("<IQI", 1, 32, 0), struct.pack("<IQI", 1, 2**62, 0), "within the file"),
     ],
 )
@@ -129,7 +143,7 @@ def test_the_message_says_what_is_wrong(sound: Path, old: bytes, new: bytes, rea
     data = sound.read_bytes()
     assert data.count(old) == 1
     bad = sound.with_name("bad.gguf")
-    bad.write_bytes(data.replace(old, new))
+    bad.write_bytes(data.replace(old, new) + bytes(64))  # not cut off, though the new may be shorter
     with pytest.raises(ModelUnavailable, match=reason):
         header(bad)
 
@@ -185,6 +199,15 @@ def test_a_nested_array_is_refused(tmp_path: Path) -> None:
     nested.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + entry)
     with pytest.raises(ModelUnavailable, match="array of the unknown type"):
         header(nested)
+
+
+def test_an_array_whose_last_text_is_longer_than_the_file_is_refused(tmp_path: Path) -> None:
+    """Nothing that would be read after it notices."""
+    path = tmp_path / "long.gguf"
+    entry = struct.pack("<Q3sIIQ", 3, b"key", 9, 8, 1) + struct.pack("<Q", 2**40)
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + entry)
+    with pytest.raises(ModelUnavailable, match="ends inside its header"):
+        header(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs here")

@@ -57,6 +57,15 @@ def test_arrays_of_every_kind(tmp_path: Path, values: list[Any], told: list[Any]
     assert read(tmp_path / "x.gguf") == {"llama.values": told, TENSORS: []}
 
 
+def test_texts_that_are_not_utf8_are_told_as_well_as_they_can(file: Path) -> None:
+    [*before, last] = read(file)["tokenizer.ggml.tokens"]
+    text = len(last).to_bytes(8, "little") + last.encode()
+    data = file.read_bytes()
+    assert data.count(text) == 1
+    file.write_bytes(data.replace(text, text[:-1] + b"\xff"))
+    assert read(file)["tokenizer.ggml.tokens"] == [*before, last[:-1] + "\ufffd"]
+
+
 @pytest.mark.parametrize("change", ["cut", "replaced", "gone"])
 def test_a_file_that_was_changed_since_has_none(file: Path, change: str) -> None:
     """Its path was told to clients, in an error; or they were told the lists of another model."""
