@@ -25,7 +25,7 @@ from segue.types import Sampling
         ),
         (
             "dry_sequence_breakers",
-            Sampling(dry_multiplier=1.0, dry_sequence_breakers=("é" * 129,)),
+            Sampling(dry_multiplier=1.0, dry_sequence_breakers=("x", "é" * 129)),
         ),
     ],
 )
@@ -75,3 +75,15 @@ def test_tokens_without_a_place_in_a_row_are_left_out() -> None:
     rules = token_rules(sampling, FakeVocab(), 98)
     assert rules.text_bias == {97: 2.0}
     assert rules.bad_words == ((97,),)
+    assert rules.ends == frozenset()
+    assert token_rules(sampling, FakeVocab(), 264, more_ends=frozenset({3})).ends == {3, EOS}
+
+
+def test_a_space_is_a_bad_word_too() -> None:
+    assert token_rules(Sampling(bad_words=(" ",)), FakeVocab(), 264).bad_words == ((32,),)
+
+
+def test_breakers_are_looked_for_where_dry_is_on() -> None:
+    assert token_rules(Sampling(), FakeVocab(), 264).breakers == {}
+    breakers = token_rules(Sampling(dry_multiplier=0.5), FakeVocab(), 264).breakers
+    assert set(breakers) == set(b'\n:"*')
