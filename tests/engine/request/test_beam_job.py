@@ -111,7 +111,7 @@ def test_an_end_token_ends_a_beam() -> None:
     class Ending(FakeRunner):
         """Where two tokens were drawn, the end is almost certain."""
 
-        end = EOS
+        likely = EOS
 
         def decode(self, spans: Any) -> Any:
             logits = super().decode(spans)
@@ -119,7 +119,7 @@ def test_an_end_token_ends_a_beam() -> None:
             for span in spans:
                 for i in range(span.num_logits):
                     if span.past + len(span.tokens) - span.num_logits + i + 1 == len(PROMPT) + 2:
-                        logits[row, self.end] = logits[row].max() + 20
+                        logits[row, self.likely] = logits[row].max() + 20
                     row += 1
             return logits
 
@@ -130,7 +130,7 @@ def test_an_end_token_ends_a_beam() -> None:
     assert [each.cause for each in story.finished.values()] == ["eos", "eos"]
     assert all(len(text.encode(errors="replace")) <= 6 for text in story.texts.values())
     stopping = Ending(default_capabilities())
-    stopping.end = 3
+    stopping.likely = 3
     [story] = Bench(stopping).run(
         ask(PROMPT, n=2, beam_search=True, max_tokens=9, sampling=Sampling(stop_token_ids=(3,)))
     )

@@ -37,7 +37,9 @@ def test_ids_outside_the_vocabulary_name_the_field(token: int) -> None:
 
 def test_length() -> None:
     assert len(tokens_of(ask("x" * 19))[0]) == 19
-    too_long = "prompt 1 has 20 tokens, but the model's context holds 20, at least one of them for the"
+    too_long = (
+        "prompt 1 has 20 tokens, but the model's context holds 20, at least one of them for the"
+    )
     with pytest.raises(PromptTooLong, match=too_long) as raised:
         tokens_of(ask("x", "x" * 20))
     assert raised.value.details == {"n_prompt_tokens": 20, "n_ctx": 20, "n_answer": 16, "prompt": 1}

@@ -25,7 +25,10 @@ class FewPieces(FakeVocab):
     ("text", "spellings"),
     [
         ("b", {(token, ()) for token in (2, 3, 4, 5)}),
-        ("aba", {(4, ()), (5, ()), (1, (2, 1)), (3, (1,))}),  # a token that has it all needs no rest
+        (
+            "aba",
+            {(4, ()), (5, ()), (1, (2, 1)), (3, (1,))},
+        ),  # a token that has it all needs no rest
         ("é", set()),  # what is left of it after the first byte is no text
         ("\ud800", set()),  # half of a character, which JSON can write
     ],

@@ -94,7 +94,9 @@ def test_same_costs_as_llama_cpp(tiny_gguf: Path, breakers: list[str]) -> None:
         with dry(vocab._vocab, multiplier, base, allowed, window, breakers) as reference:
             reference.accept(history)
             reference.apply(row)
-        cut = len(history) * int(rng.integers(0, 3)) // 2  # all, half or nothing of it is the prompt
+        cut = (
+            len(history) * int(rng.integers(0, 3)) // 2
+        )  # all, half or nothing of it is the prompt
         ours = costs(sampling, known, history[:cut], history[cut:])[: vocab.size]
         theirs = -row.entries["logit"]
         assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-5)

@@ -143,7 +143,9 @@ def test_the_message_says_what_is_wrong(sound: Path, old: bytes, new: bytes, rea
     data = sound.read_bytes()
     assert data.count(old) == 1
     bad = sound.with_name("bad.gguf")
-    bad.write_bytes(data.replace(old, new) + bytes(64))  # not cut off, though the new may be shorter
+    bad.write_bytes(
+        data.replace(old, new) + bytes(64)
+    )  # not cut off, though the new may be shorter
     with pytest.raises(ModelUnavailable, match=reason):
         header(bad)
 

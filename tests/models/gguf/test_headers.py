@@ -31,7 +31,8 @@ def test_the_vocabulary_is_as_large_as_its_list_or_as_the_file_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file_type", "named"), [(15, "Q4_K_M"), (0, "F32"), (9999, "F32"), ("15", "F32"), (None, "F32")]
+    ("file_type", "named"),
+    [(15, "Q4_K_M"), (0, "F32"), (9999, "F32"), ("15", "F32"), (None, "F32")],
 )
 def test_the_quantization_is_the_files_own_name_or_that_of_most_bytes(
     file_type: Value | None, named: str
