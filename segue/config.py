@@ -234,10 +234,11 @@ class Settings:
             flag="--drain-timeout",
         ),
     )
-    step_timeout_s: Annotated[float, Meta(ge=0.1, le=10**9)] = field(
-        default=120.0,
+    step_timeout_s: Annotated[float, Meta(ge=0.1, le=10**9)] | None = field(
+        default=None,
         metadata=_said(
-            "seconds after which a step of the model counts as hung and its process is restarted",
+            "seconds after which a step of the model counts as hung and its process is restarted; auto: 120, on vLLM "
+            "1800",
             flag="--step-timeout",
         ),
     )

@@ -64,7 +64,6 @@ _OF_OUR_ENGINE = (
     "kv_type",
     "num_slots",
     "chunk_rows",
-    "step_timeout_s",
 )
 
 

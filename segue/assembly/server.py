@@ -25,6 +25,7 @@ from segue.dialects import DIALECTS
 from segue.engine.process.fleet import Fleet
 from segue.engine.process.new_worker import NewWorker
 from segue.engine.process.spawning import ignore_signals
+from segue.engine.process.supervisor import DEFAULT_STEP_TIMEOUT_S
 from segue.engine.seam import Models
 from segue.errors import SetupError, Unavailable
 from segue.models.progress import Report, silent
@@ -200,7 +201,7 @@ async def _serve_several(
         addresses=sockets.addresses,
         forget=Ledger(sharing(0)).forget,
         drain_s=settings.drain_timeout_s,
-        hang_s=max(settings.step_timeout_s, _SHORTEST_HANG_S),
+        hang_s=max(settings.step_timeout_s or DEFAULT_STEP_TIMEOUT_S, _SHORTEST_HANG_S),
     )
     address = listen.address(listener)
     parent = Parent(fleet, listener, plan)

@@ -82,7 +82,7 @@ def _starter(
     launch = _launch(settings, ref)
 
     async def start() -> Engine:
-        engine = VllmEngine(lambda: beside(launch))
+        engine = VllmEngine(lambda: beside(launch), settings.step_timeout_s)
         await engine.start()
         if listener is None:
             return engine

@@ -125,6 +125,7 @@ class Launched:
     parameters: Callable[[dict[str, Any], str | None], Any]  # values, grammar → SamplingParams
     prompt: Callable[[Sequence[int], str], Any]  # tokens, cache salt → vLLM's prompt
     error: Callable[[Exception], SegueError]
+    give_up: Callable[[], None]  # from then on the engine counts as dead
     can_draw: bool = True  # whether Segue's own sampler can draw
     can_cut: bool = True  # whether filters can have an order that vLLM lacks
     room: Room | None = None  # for tokens that a request names; None: for all
@@ -233,11 +234,16 @@ def _launched(launch: Launch, config: Any, llm: Any, gauges: Gauges) -> Launched
         parameters=_parameters,
         prompt=_prompt,
         error=_error,
+        give_up=lambda: _give_up(llm),
         can_draw=_can_draw(config),
         can_cut=_can_cut(config),
         room=_room(config),
         adapters=_adapters(launch.adapters),
     )
+
+
+def _give_up(llm: Any) -> None:
+    llm.engine_core.resources.engine_dead = True
 
 
 def _adapters(files: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An Engine over vLLM's AsyncLLM, which runs in its own processes. If they die, they are started again."""
+"""An Engine over vLLM's AsyncLLM, which runs in its own processes. If they die or hang, they are started again."""
 
 import asyncio
 import contextlib
@@ -10,6 +10,7 @@ from dataclasses import replace
 import msgspec
 
 from segue.distributed.answers import answered
+from segue.distributed.hang_watch import HangWatch
 from segue.distributed.invariance import VARIABLE, is_claimed, is_invariant
 from segue.distributed.launch import Launched
 from segue.distributed.request.events import Output
@@ -32,7 +33,7 @@ from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
 
 log = logging.getLogger("segue.vllm")
 
-_LOOK_S = 0.5  # how often to check whether vLLM has died
+_LOOK_S = 0.5  # how often to check whether vLLM has died, or hangs
 _RETRY_S = 10.0  # loading takes long
 
 
@@ -54,10 +55,15 @@ class _Open(Mailbox):
 
 
 class VllmEngine:
-    def __init__(self, launch: Callable[[], Awaitable[Launched]]) -> None:
+    def __init__(
+        self, launch: Callable[[], Awaitable[Launched]], step_timeout_s: float | None = None
+    ) -> None:
+        """`step_timeout_s`: a step that takes longer hangs; None: as long as HangWatch waits by itself."""
         self._launch = launch
+        self._step_timeout_s = step_timeout_s
         self._launched: Launched | None = None
         self._requests: VllmRequests | None = None  # None while vLLM is not up
+        self._watch: HangWatch | None = None  # over the last launch
         self._supervision: asyncio.Task[None] | None = None
         self._open: set[_Open] = set()
         self._nothing_open = asyncio.Event()
@@ -149,6 +155,8 @@ class VllmEngine:
         if self._supervision is not None:
             self._supervision.cancel()
             await asyncio.wait([self._supervision])
+        if self._watch is not None:
+            self._watch.stop()
         if self._requests is not None:
             requests, self._requests = self._requests, None
             await asyncio.to_thread(requests.launched.llm.shutdown)
@@ -266,15 +274,18 @@ class VllmEngine:
             await asyncio.to_thread(launched.llm.shutdown)
             raise
         self._launched, self._requests = launched, requests
+        self._watch = HangWatch(launched, self._step_timeout_s)
 
     async def _supervise(self) -> None:
         pause_s, begun = 0.0, time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_S)
-            requests = self._requests
-            if requests is not None and not requests.launched.llm.errored:
-                continue
-            if requests is not None:
+            requests, watch = self._requests, self._watch
+            if requests is not None and watch is not None:
+                watch.look(_LOOK_S)
+                if not requests.launched.llm.errored:
+                    continue
+                watch.stop()
                 await self._end_open_requests(requests)
             pause_s = next_pause(pause_s, time.monotonic() - begun, requests is not None)
             await asyncio.sleep(pause_s)

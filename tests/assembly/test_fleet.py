@@ -75,7 +75,7 @@ def test_models_draft_for_themselves_unless_another_does_or_none_should(
 
 def test_settings_that_vllm_does_not_read_are_named(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "segue")
-    ours = {"threads": 4, "kv_type": "q8_0", "max_queue": 9}
+    ours = {"threads": 4, "kv_type": "q8_0", "max_queue": 9, "step_timeout_s": 60.0}
     environ = {"HOME": "/nowhere", "SEGUE_NUM_SLOTS": "8"}
     warn_of_idle(config.load(ours, environ))
     assert caplog.messages == []
@@ -83,3 +83,4 @@ def test_settings_that_vllm_does_not_read_are_named(caplog: pytest.LogCaptureFix
     (told,) = caplog.messages
     assert "--threads, --kv-type, SEGUE_NUM_SLOTS;" in told
     assert "max_queue" not in told
+    assert "step" not in told

@@ -91,6 +91,9 @@ class StandIn:
         self.asked: list[dict[str, Any]] = []
         self.errored = False
         self.is_shut_down = False
+        self.step: asyncio.Event | None = None  # set once the step ends: calls are answered then
+        self.num_calls = 0  # that asked whether it answers
+        self.gauges = Gauges()
         self.pause: asyncio.Event | None = None  # waited for before every output but the first
         self.dies_of = ""  # a call that is never answered: the engine dies
         self.gives_up: Callable[[dict[str, Any]], bool] = lambda params: False  # without a token
@@ -101,10 +104,11 @@ class StandIn:
             vocab=FakeVocab(),
             capabilities=replace(self.limits, adapters=tuple(self.adapters)),
             info=_info(),
-            gauges=Gauges(),
+            gauges=self.gauges,
             parameters=lambda values, grammar: {**values, "grammar": grammar},
             prompt=lambda tokens, salt: list(tokens),
             error=_error,
+            give_up=self._give_up,
             adapters=self.adapters,
             room=self.room,
         )
@@ -142,6 +146,15 @@ class StandIn:
     async def get_supported_tasks(self) -> tuple[str, ...]:
         await self._die_of("get_supported_tasks")
         return ("generate",)
+
+    async def is_paused(self) -> bool:
+        self.num_calls += 1
+        if self.step is not None:
+            await self.step.wait()
+        return False
+
+    def _give_up(self) -> None:
+        self.errored = True
 
     async def _die_of(self, call: str) -> None:
         if self.dies_of == call:

@@ -1,5 +1,6 @@
 """What the settings make of vLLM: members of the fleet, or a further node. Nothing of vLLM is started here."""
 
+import asyncio
 import socket
 from pathlib import Path
 from typing import Any
@@ -76,3 +77,21 @@ def test_several_server_processes_have_a_door_to_each_model(folder: Path) -> Non
     with WorkerSockets() as sockets:
         fleet = build_fleet(settings(folder, server_processes=2), silent, sockets)
         assert list(sockets.addresses) == fleet.names
+
+
+@pytest.mark.parametrize(("given", "limit_s"), [({}, None), ({"step_timeout_s": 5.0}, 5.0)])
+def test_how_long_a_step_may_take_is_vllms_matter_unless_it_was_said(
+    given: dict[str, Any], limit_s: float | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float | None] = []
+
+    class Engine:
+        def __init__(self, launch: Any, step_timeout_s: float | None) -> None:
+            limits.append(step_timeout_s)
+
+        async def start(self) -> None: ...
+
+    monkeypatch.setattr(of_vllm, "VllmEngine", Engine)
+    [member] = of_vllm.build_members(settings(folder, **given))
+    asyncio.run(member.start())  # type: ignore[arg-type]
+    assert limits == [limit_s]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from segue.distributed.hang_watch import WARM_STEPS
 from segue.distributed.launch import Launched, parse_options
 from segue.distributed.vllm import VllmEngine
 from segue.engine.constraints.compiler import Compiler, Grammar
@@ -266,7 +267,10 @@ def test_closing_the_stream_aborts_every_candidate() -> None:
     run(check())
 
 
-def test_a_death_ends_streams_and_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_death_or_a_hang_ends_streams_and_is_mended(
+    hangs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("segue.distributed.vllm._LOOK_S", 0.01)
     monkeypatch.setattr("segue.distributed.vllm.next_pause", lambda *_: 0.0)
 
@@ -282,13 +286,16 @@ def test_a_death_ends_streams_and_is_mended(monkeypatch: pytest.MonkeyPatch) -> 
                 raise following
             return following.launched()
 
-        engine = VllmEngine(launch)
+        engine = VllmEngine(launch, step_timeout_s=0.05)
         await engine.start()
         events = engine.submit(ask("one", max_tokens=50, sampling=GREEDY))
         await anext(events)
-        engines[0].errored = True
-        with pytest.raises(Unavailable):
-            await engine.stats()
+        if hangs:
+            engines[0].gauges.steps, engines[0].step = WARM_STEPS, asyncio.Event()
+        else:
+            engines[0].errored = True
+            with pytest.raises(Unavailable):
+                await engine.stats()
         story = RequestEvents()
         async for event in events:
             story.push(event)

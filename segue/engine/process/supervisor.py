@@ -34,16 +34,17 @@ class Supervisor(Client):
         self,
         loader: Loader,
         chunk_rows: int,
-        step_timeout_s: float = DEFAULT_STEP_TIMEOUT_S,
+        step_timeout_s: float | None = None,
         listener: socket.socket | None = None,
         ahead: NewWorker | None = None,
     ) -> None:
-        """`listener`: a listening socket, where other server processes connect to the worker. `ahead`: the first
-        worker, if its process was started already."""
+        """`step_timeout_s`: a step that takes longer hangs; None: DEFAULT_STEP_TIMEOUT_S. `listener`: a listening
+        socket, where other server processes connect to the worker. `ahead`: the first worker, if its process was
+        started already."""
         super().__init__()
         self._loader = loader
         self._chunk_rows = chunk_rows
-        self._step_timeout_s = step_timeout_s
+        self._step_timeout_s = step_timeout_s or DEFAULT_STEP_TIMEOUT_S
         self._listener = listener
         self._ahead = ahead
         self._process: BaseProcess | None = None
