@@ -211,6 +211,8 @@ class PrefixCache:
                         raise RuntimeError("prefix cache: a slot that skips its parent")
                 for slot in node.slots:
                     seen[slot] += len(node.tokens)
+        if self._roots.keys() != {entry.salt for entry in self._entries.values()}:
+            raise RuntimeError("prefix cache: a salt that no slot has, or that has no tree")
         for slot, entry in self._entries.items():
             if seen[slot] != entry.length:
                 raise RuntimeError(f"prefix cache: slot {slot} has {seen[slot]} of {entry.length}")

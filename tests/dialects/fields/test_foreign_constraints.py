@@ -80,6 +80,13 @@ def test_an_empty_one_is_refused_by_every_dialect(which: str, name: str) -> None
     assert refused.value.param == name
 
 
+@pytest.mark.parametrize(("which", "name"), foreign(["tool_choice", "response_format"]))
+def test_a_malformed_one_may_have_meant_a_constraint(which: str, name: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        OPERATIONS[which].parse({**BODY, name: 5}, STAMP)
+    assert refused.value.param == name
+
+
 @pytest.mark.parametrize(("which", "name"), foreign(NOT_ASKED))
 def test_what_asks_for_nothing_is_only_named(which: str, name: str) -> None:
     call = OPERATIONS[which].parse({**BODY, name: NOT_ASKED[name]}, STAMP)

@@ -114,6 +114,25 @@ def test_a_row_that_is_not_made_of_numbers_fails_its_request_alone() -> None:
     assert third.failed is not None or third.done is not None
 
 
+def test_one_score_of_a_prompt_that_is_no_number_fails_its_request() -> None:
+    """What was computed of it does not become the prefix of others."""
+
+    class Broken(FakeRunner):
+        def decode(self, spans: Sequence[Span]) -> Logits:
+            logits = super().decode(spans)
+            if len(logits) > 3:
+                logits[2] = np.nan
+            return logits
+
+    bench = Bench(Broken(default_capabilities()))
+    scored, plain = ask("abcdefgh", prompt_logprobs=0), ask("abcdefgh", max_tokens=1)
+    [one] = bench.run(scored)
+    assert one.failed is not None
+    assert "not numbers" in one.failed.message
+    [other] = bench.run(plain)
+    assert other.prompted[0].num_cached == 0
+
+
 @pytest.mark.parametrize("draws", [False, True])
 @pytest.mark.parametrize(
     "asked",
