@@ -1,14 +1,55 @@
 import asyncio
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 from starlette.types import Message
 
 from segue.bounds import MAX_BODIES_HELD, MAX_BODIES_SHARE
-from segue.errors import Overloaded, Unavailable
-from segue.server.admission.bodies import Bodies
+from segue.dialects.llamacpp import LLAMACPP
+from segue.dialects.vllm import VLLM
+from segue.errors import BodyTooLarge, Overloaded, RequestError, Unavailable, UnsupportedMedia
+from segue.server.admission.bodies import Bodies, holder
+from segue.server.admission.request_record import RequestRecord
 
 SIZE = 1000
+
+
+@pytest.mark.parametrize(
+    ("header", "refusal"),
+    [
+        ((b"content-length", b"1001"), BodyTooLarge),
+        ((b"content-length", b"1000"), None),
+        ((b"content-length", b"-9999"), None),  # no number of bytes: the connection refuses it
+        ((b"content-encoding", b"gzip"), UnsupportedMedia),
+        ((b"content-encoding", b" Identity"), None),
+        ((b"content-type", b"Application/JSON; charset=utf-8"), None),
+        ((b"content-type", b"text/plain"), None),
+    ],
+    ids=lambda value: value[1].decode() if isinstance(value, tuple) else "",
+)
+def test_a_body_is_refused_by_its_head(
+    header: tuple[bytes, bytes], refusal: type[RequestError] | None
+) -> None:
+    with pytest.raises(refusal) if refusal else contextlib.nullcontext():
+        Bodies(SIZE, 30.0).check({"headers": [header]}, LLAMACPP)
+
+
+def test_what_a_page_can_post_without_being_asked_is_refused_from_a_page() -> None:
+    plain, origin = (b"content-type", b"text/plain"), (b"origin", b"https://a.example")
+    with pytest.raises(UnsupportedMedia):
+        Bodies(SIZE, 30.0).check({"headers": [plain, origin]}, LLAMACPP)
+    with pytest.raises(UnsupportedMedia):
+        Bodies(SIZE, 30.0).check({"headers": [plain]}, VLLM)
+
+
+def test_bodies_count_for_a_key_or_else_for_an_address() -> None:
+    record = RequestRecord({"method": "POST", "path": "/", "headers": []})
+    record.tenant = "alice"
+    assert holder({"client": ("1.2.3.4", 5)}, record) == "key alice"
+    record.tenant = ""
+    assert holder({"client": ("1.2.3.4", 5)}, record) == "address 1.2.3.4"
+    assert holder({"client": None}, record) == "address "
 
 
 def sender(size: int) -> Iterator[Message]:

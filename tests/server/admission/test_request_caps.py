@@ -4,6 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from segue.bounds import LONGEST_MIDDLE
 from segue.dialects.base import Stamp
 from segue.dialects.openai import OPENAI
 from segue.errors import InvalidField
@@ -27,6 +28,14 @@ SMALL = Caps(
 
 def call(**body: Any) -> Any:
     return OPENAI.operations[0].parse({"prompt": "a", **body}, STAMP)
+
+
+def fill(**body: Any) -> Any:
+    made = call(**body)
+    filling = Infill(suffix=Prompt(("after",)))
+    return msgspec.structs.replace(
+        made, request=msgspec.structs.replace(made.request, infill=filling)
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,24 +85,26 @@ def test_tokens_over_all_candidates(body: dict[str, Any], param: str) -> None:
 def test_a_ranked_infill_counts_as_all_that_it_draws() -> None:
     """At most 100 tokens over all candidates, and 8 candidates; a model without FIM tokens draws 8."""
     caps = dataclasses.replace(SMALL, choices=8)
-    filling = Infill(suffix=Prompt(("after",)))
-    asked = call(max_tokens=20)
-    asked = msgspec.structs.replace(
-        asked, request=msgspec.structs.replace(asked.request, infill=filling)
-    )
+    asked = fill(max_tokens=20)
     caps.check_length(asked, 80, has_fim=True)
     with pytest.raises(InvalidField, match="8 candidates"):
         caps.check_length(asked, 80, has_fim=False)
-    two = call(max_tokens=1, prompt=["a", "b"])
-    two = msgspec.structs.replace(two, request=msgspec.structs.replace(two.request, infill=filling))
+    two = fill(max_tokens=1, prompt=["a", "b"])
     caps.check_length(two, 80, has_fim=True)
     with pytest.raises(InvalidField) as error:
         caps.check_length(two, 80, has_fim=False)
     assert error.value.param == "prompt"
-    unscored = msgspec.structs.replace(
-        asked, request=msgspec.structs.replace(asked.request, max_tokens=0)
-    )
-    caps.check_length(unscored, 80, has_fim=False)
+    caps.check_length(fill(max_tokens=20, best_of=5), 80, has_fim=False)
+    SMALL.check_length(fill(max_tokens=0), 80, has_fim=False)  # it only reads: one candidate
+
+
+def test_a_middle_without_a_bound_counts_as_the_longest_there_is() -> None:
+    caps = dataclasses.replace(SMALL, choices=8, total_tokens=8 * LONGEST_MIDDLE)
+    caps.check_length(fill(n_predict=-1), 10**6, has_fim=False)
+    with pytest.raises(InvalidField):
+        caps.check_length(fill(n_predict=-1), 10**6, has_fim=True)
+    with pytest.raises(InvalidField):
+        caps.check_length(fill(max_tokens=LONGEST_MIDDLE + 1), 10**6, has_fim=False)
 
 
 def test_a_candidate_is_never_longer_than_the_context() -> None:
