@@ -2,20 +2,10 @@ from typing import Any
 
 import pytest
 
-from segue.dialects.fields.adapter_fields import MAX_ADAPTERS, AdapterName, AdapterScales
+from segue.dialects.fields.adapter_fields import MAX_ADAPTERS, AdapterScales
 from segue.dialects.fields.kinds import Mismatch
-from segue.types import Adapter
 
 ENTRY = {"id": 1, "scale": 0.5}
-
-
-def test_lists_with_scales_and_names_are_read() -> None:
-    assert AdapterScales().read([ENTRY, {"id": 0, "scale": -1}]) == (
-        Adapter(1, 0.5),
-        Adapter(0, -1.0),
-    )
-    assert len(AdapterScales().read([ENTRY] * MAX_ADAPTERS)) == MAX_ADAPTERS
-    assert AdapterName().read("sql") == (Adapter("sql"),)
 
 
 @pytest.mark.parametrize(
