@@ -21,6 +21,8 @@ def test_the_fields_of_a_search(dialect: Dialect) -> None:
     request = parse(dialect, use_beam_search=True, n=4, length_penalty=0.5, priority=3).request
     assert (request.beam_search, request.num_candidates) == (True, 4)
     assert (request.length_penalty, request.priority) == (0.5, 3)
+    assert parse(dialect, use_beam_search=True, echo=True).request.echo
+    assert parse(dialect, use_beam_search=True, logprobs=0).request.logprobs == 0
 
 
 @both
