@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from segue.engine.scheduling.batch import Batch
+from segue.engine.scheduling.scheduler import _kind
 from segue.engine.seam import Logits, Span
 from segue.runners.fake import BOS, FakeRunner, FakeVocab, default_capabilities
 from segue.types import (
@@ -98,12 +100,33 @@ def test_cancel_frees_the_slot_and_keeps_the_prefix() -> None:
     bench.submit(request)
     for _ in range(3):
         bench.step()
-    bench.scheduler.cancel(request.request_id)
+    stats, limits = bench.scheduler.stats, bench.capabilities
+    assert (stats.running, stats.slots_used, stats.slots_total) == (1, 1, limits.num_slots)
+    assert (stats.cells_used, stats.cells_total) == (48, limits.num_cells)
+    assert stats.steps == 3
+    for _ in range(2):  # its client may be told of the end too late
+        bench.scheduler.cancel(request.request_id)
     bench.scheduler.check()
     assert bench.scheduler.is_idle
-    assert bench.scheduler.stats.running == 0
+    assert (bench.scheduler.stats.running, bench.scheduler.stats.cancelled) == (0, 1)
     [again] = bench.run(ask("p" * 100, max_tokens=1))
     assert again.prompted[0].num_cached == 48
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({}, "plain"),
+        ({"draws": {None: None}}, "begun"),
+        ({"draws": {None: None}, "is_ahead": True}, "plain"),
+        ({"num_drafted": 1}, "drafted"),
+        ({"has_proposals": True, "draws": {None: None}}, "drafted"),
+        ({"has_proposals": True, "is_catching_up": True}, "catching up"),
+    ],
+    ids=str,
+)
+def test_times_of_unlike_steps_are_not_compared(fields: dict[str, Any], kind: str) -> None:
+    assert _kind(Batch(**fields)) == kind
 
 
 class BosVocab(FakeVocab):
