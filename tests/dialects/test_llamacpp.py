@@ -17,7 +17,14 @@ from segue.dialects.llamacpp.text import Completion
 from segue.dialects.rendering.prometheus import exposition
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.rendering.text_completion import render_progress
-from segue.errors import InvalidField, Unsupported
+from segue.errors import (
+    EngineFault,
+    InvalidField,
+    SegueError,
+    Unavailable,
+    UnknownModel,
+    Unsupported,
+)
 from segue.types import (
     Delta,
     Done,
@@ -25,6 +32,7 @@ from segue.types import (
     Finished,
     InfillMethod,
     Progress,
+    Prompt,
     Prompted,
     Stats,
     TokenScore,
@@ -213,6 +221,30 @@ def test_what_is_not_supported_says_so_as_the_server_does(path: str) -> None:
     assert LLAMACPP.error(refused.value).body["error"]["type"] == "not_supported_error"
 
 
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (InvalidField("x"), "invalid_request_error"),
+        (UnknownModel("x"), "not_found_error"),
+        (EngineFault("x"), "server_error"),
+        (Unavailable("x"), "unavailable_error"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else type(value).__name__,
+)
+def test_errors_have_llama_cpps_types(error: SegueError, kind: str) -> None:
+    reply = LLAMACPP.error(error)
+    assert reply.body["error"] == {"code": reply.status, "message": "x", "type": kind}
+
+
+def test_code_around_a_gap_is_text_even_where_it_spells_a_special_token() -> None:
+    infill = next(each for each in LLAMACPP.operations if each.path == "/infill")
+    body = {"input_prefix": "a", "prompt": "<|b|>", "input_suffix": "<|c|>"}
+    request = infill.parse(body, STAMP).request
+    assert request.prompts == (Prompt(("a", "<|b|>"), parse_special=False),)
+    assert request.infill is not None
+    assert request.infill.suffix == Prompt(("<|c|>",), parse_special=False)
+
+
 def test_templates_are_applied() -> None:
     messages = [
         {"role": "system", "content": "be short"},
@@ -244,6 +276,8 @@ def test_an_answer_that_comes_last_is_left_open() -> None:
         assert told == {"prompt": "<user>hi<assistant>Sure, "}
     told = ask("POST", "/apply-template", messages=messages, continue_final_message=False).body
     assert told == {"prompt": "<user>hi<assistant>Sure, <assistant>"}
+    told = ask("POST", "/apply-template", messages=messages[1:]).body
+    assert told == {"prompt": "<assistant>Sure, "}
     with pytest.raises(InvalidField, match="2 or more assistant messages"):
         ask("POST", "/apply-template", messages=[*messages, messages[-1]])
 
