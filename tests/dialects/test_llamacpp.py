@@ -179,7 +179,9 @@ def test_metrics_have_the_names_its_tests_look_for() -> None:
     assert "llamacpp:spec_decode_num_drafts_total 3" in lines
     assert "# TYPE llamacpp:n_tokens_max counter" in lines
     assert "# TYPE llamacpp:n_busy_slots_per_decode gauge" in lines
-    assert "llamacpp:n_busy_slots_per_decode 0" in exposition(METRICS, {"": Stats()})
+    idle, busy = Stats(), Stats(prompt_tokens=50, cached_tokens=10, prompt_s=4.0)
+    for stats, rate in ((idle, 0), (busy, 10)):
+        assert f"llamacpp:prompt_tokens_seconds {rate}\n" in exposition(METRICS, {"": stats})
 
 
 def test_the_model_is_listed_once_with_its_aliases() -> None:
