@@ -40,8 +40,9 @@ WRITTEN: tuple[Event, ...] = (
 )
 
 
-def chunks_of(operation: Operation) -> list[Any]:
-    asked = {"prompt": "p", "n_probs": 1, "timings_per_token": True, "return_progress": True}
+def chunks_of(operation: Operation, tells_timings: bool = True) -> list[Any]:
+    asked = {"prompt": "p", "n_probs": 1, "timings_per_token": tells_timings}
+    asked["return_progress"] = True
     renderer = operation.renderer(operation.parse({**asked, "stream": True}, STAMP))
     told = [chunk for event in (*READ, *WRITTEN) for chunk in renderer.push(event)]
     return [msgspec.json.decode(msgspec.json.encode(chunk)) for chunk in told]
@@ -54,4 +55,6 @@ def test_chunks_have_their_members_in_the_servers_order() -> None:
     progress, piece, last = chunks_of(LLAMACPP.operations[0])
     assert list(progress)[-3:] == ["id", "timings", "prompt_progress"]
     assert list(last)[-3:] == ["usage", "id", "timings"]
+    quiet, *_ = chunks_of(LLAMACPP.operations[0], tells_timings=False)
+    assert list(quiet)[-2:] == ["id", "prompt_progress"]
     assert list(last["usage"])[:3] == ["completion_tokens", "prompt_tokens", "total_tokens"]

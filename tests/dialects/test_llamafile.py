@@ -31,6 +31,14 @@ def test_whether_an_empty_prompt_has_a_token_is_for_the_model_to_say() -> None:
     assert parsed(prompt="").prompts == (Prompt(("",)),)
 
 
+@pytest.mark.parametrize("name", ["n", "best_of"])
+def test_there_is_one_choice(name: str) -> None:
+    assert parsed(**{name: 1}).num_candidates == 1
+    for wrong in (0, 2, True, "1", 1.5):
+        with pytest.raises(InvalidField, match=name):
+            parsed(**{name: wrong})
+
+
 @pytest.mark.parametrize("stop", ["x" * 51, ["é" * 25], ["a", "b", "c", "d"]])
 def test_stops_that_are_taken(stop: Any) -> None:
     assert parsed(stop=stop).stop == ((stop,) if type(stop) is str else tuple(stop))

@@ -37,7 +37,9 @@ def test_errors_are_those_of_its_document(error: SegueError, status: int, title:
 def test_every_error_has_both_shapes() -> None:
     for leaf in BY_CODE.values():
         assert "why" in LLAMASTACK.error(leaf("why")).body["detail"]
-        assert "why" in stream_error(leaf("why")).body["error"]["message"]
+        broken = stream_error(leaf("why")).body["error"]
+        assert "why" in broken["message"]
+        assert broken["code"] == str(leaf.status)
 
 
 def parsed(**body: Any) -> Call:

@@ -15,6 +15,12 @@ def sampling(**body: Any) -> Sampling:
     return MISTRALRS.operations[0].parse({"prompt": "a", **body}, STAMP).request.sampling
 
 
+def test_a_prompt_is_scored_where_it_is_echoed() -> None:
+    for body, scored in (({"logprobs": 2}, None), ({"logprobs": 2, "echo": True}, 2)):
+        request = MISTRALRS.operations[0].parse({"prompt": "a", **body}, STAMP).request
+        assert (request.logprobs, request.prompt_logprobs) == (2, scored)
+
+
 def test_the_nucleus_is_found_before_min_p() -> None:
     order = sampling().order
     assert order.index("temperature") < order.index("top_k") < order.index("top_p")

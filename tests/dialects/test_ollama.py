@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from segue.dialects.base import Call, Card, Operation, Stamp
-from segue.dialects.ollama import OLLAMA, text
+from segue.dialects.base import Call, Card, Operation, Reply, Stamp
+from segue.dialects.ollama import OLLAMA, root_error_reply, text
 from segue.dialects.ollama.generate import Generation
 from segue.dialects.ollama.pages import list_running
 from segue.dialects.rendering.tally import Tally
-from segue.errors import BY_CODE, InvalidField, Overloaded, UnknownModel
+from segue.errors import BY_CODE, InvalidField, Overloaded, UnknownModel, UnknownPath
 from segue.types import (
     CUT_FIRST,
     Delta,
@@ -203,6 +203,10 @@ def test_errors() -> None:
     assert (busy.status, busy.body) == (503, {"error": "full"})
     missing = text.error_reply(UnknownModel("no such", "model"))
     assert missing.body["error"]["type"] == "not_found_error"
+    unknown = UnknownPath("no such path")
+    assert isinstance(OLLAMA.error(unknown).body, str)
+    assert root_error_reply(unknown) == Reply({"error": "no such path"}, 404)
+    assert root_error_reply(Overloaded("full")) == busy
     for leaf in BY_CODE.values():
         reply = OLLAMA.error(leaf("why"))
         assert isinstance(reply.body, str) or reply.body["error"].endswith("why")

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from segue.dialects.base import Answer, Card
 from segue.dialects.ollama.pages import list_models, list_running, list_tags, show, show_model
+from segue.dialects.ollama.show import modelfile
 from segue.dialects.templates import go_template
 from segue.errors import InvalidField
 from segue.server.framing import encode
@@ -221,3 +222,10 @@ def test_everything_is_told_if_it_is_asked_for() -> None:
         "tokenizer.ggml.tokens": ["a", "b"],
     }
     assert verbose == {key: value for key, value in brief.items() if key != "model_info"}
+
+
+def test_a_modelfile_has_a_licence_if_there_is_one() -> None:
+    lines = [("top_k", "5")]
+    bare = 'FROM m\nTEMPLATE """t"""\nPARAMETER top_k 5\n'
+    assert modelfile("m", "t", lines, "") == bare
+    assert modelfile("m", "t", lines, "mit") == bare + 'LICENSE """mit"""\n'

@@ -11,7 +11,7 @@ from segue.dialects.fields.kinds import Text
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.openai import OPENAI, error_reply
 from segue.dialects.openai.fields import FIELDS
-from segue.errors import BY_CODE, InvalidField, Overloaded, RequestError, UnknownModel
+from segue.errors import BY_CODE, EngineFault, InvalidField, Overloaded, RequestError, UnknownModel
 from segue.types import CompletionRequest, Infill, Prompt, Sampling
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
@@ -267,6 +267,7 @@ def test_error_types() -> None:
     assert error_reply(UnknownModel("x")).body["error"]["type"] == "not_found_error"
     assert error_reply(Overloaded("x")).body["error"]["type"] == "rate_limit_error"
     assert error_reply(InvalidField("x")).body["error"]["type"] == "invalid_request_error"
+    assert error_reply(EngineFault("x")).body["error"]["type"] == "server_error"
 
 
 def test_returned_tokens_have_their_log_probabilities() -> None:
