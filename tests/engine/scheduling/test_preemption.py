@@ -145,3 +145,16 @@ def test_progress_never_goes_back() -> None:
     assert seconds == sorted(seconds)
     assert story.done is not None
     assert story.done.usage.cached_tokens == story.prompted[0].num_cached == 40
+
+
+def test_a_prompt_that_is_read_takes_the_cells_of_those_that_came_later() -> None:
+    """The first is read in chunks. The others have begun meanwhile, and their texts grow into its cells."""
+    asked = [
+        ask("p0" + "x" * 48, max_tokens=3),
+        ask("p1" + "x" * 21, max_tokens=27, n=3),
+        ask("p2" + "x" * 11, max_tokens=36),
+    ]
+    crowd = Bench(chunk_rows=8, num_slots=8, num_cells=64, context_length=64)
+    together = crowd.run(*asked)
+    assert crowd.scheduler.stats.preemptions > 0
+    assert [one.essence for one in together] == [Bench().run(one)[0].essence for one in asked]
