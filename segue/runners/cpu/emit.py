@@ -17,7 +17,7 @@ Builder = Any
 
 LANES = 16
 
-i8, i16, i32, i64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+i1, i8, i16, i32, i64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 f16, f32 = ir.HalfType(), ir.FloatType()
 FLOATS, INTS = ir.VectorType(f32, LANES), ir.VectorType(i32, LANES)
 HALVES, BYTES = ir.VectorType(f16, LANES), ir.VectorType(i8, LANES)

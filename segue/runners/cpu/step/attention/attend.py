@@ -32,6 +32,7 @@ from segue.runners.cpu.step.attention.shares import (
     cap_scores,
     drop_least,
     greatest,
+    is_above,
     lean_scores,
     raise_top,
     shares,
@@ -149,6 +150,57 @@ def _mix_segment(
 
 
 @compiled
+def _clear_scores(first: Any, until: Any, count: Any, scratch: Any) -> None:
+    for row in range(first, until):
+        clear(scratch + SCORES + row * ROW_BYTES, count)
+
+
+@compiled
+def _bend(
+    first: Any,
+    rows: Any,
+    group: Any,
+    context: Any,
+    start: Any,
+    count: Any,
+    cap: Any,
+    slopes: Any,
+    scratch: Any,
+) -> None:
+    """Cap `count` scores of each row, and let them fall with distance."""
+    for row in range(first, first + rows):
+        scores = scratch + SCORES + row * ROW_BYTES
+        if cap != np.float32(0):
+            cap_scores(scores, count, cap)
+        if slopes:
+            own = start - (context + row // group - 1)
+            lean_scores(scores, count, own, real(slopes + (row % group) * 4))
+
+
+@compiled
+def _raise(row: Any, low: Any, count: Any, slopes: Any, scratch: Any, size: Any) -> None:
+    """A row has a score above all before: make what was added up relative to that."""
+    sums, values = scratch + SUMS + row * SUM_BYTES, scratch + TOTAL + row * size * 4
+    most, place = greatest(scratch + SCORES + row * ROW_BYTES, low, count), TOPS + row * SUM_BYTES
+    if slopes and most - real(scratch + place) > np.float32(LOST):  # else denormal: slow
+        clear(sums, LANES)
+        clear(values, size)
+    raise_top(scratch + place, most, sums, values, size)
+
+
+@compiled
+def _share(
+    first: Any, rows: Any, low: Any, count: Any, bound: Any, slopes: Any, scratch: Any, size: Any
+) -> None:
+    """Turn scores of rows that see the same tokens into shares (not normalised), and add them to each row's sum."""
+    scores, tops = scratch + SCORES + first * ROW_BYTES, scratch + TOPS + first * SUM_BYTES
+    for row in range(rows):
+        if is_above(scores + row * ROW_BYTES, low, count, tops + row * SUM_BYTES):
+            _raise(first + row, low, count, slopes, scratch, size)
+    shares(scores, rows, low, count, bound, tops, scratch + SUMS + first * SUM_BYTES)
+
+
+@compiled
 def _weigh(
     rows: Any,
     group: Any,
@@ -161,39 +213,25 @@ def _weigh(
     scratch: Any,
     size: Any,
 ) -> None:
-    """Turn scores into shares (not normalised), and add them to each row's sum.
-
-    Two passes: the greatest score of one row is found while that of another is on its way.
-    """
-    scores, tops, sums = scratch + SCORES, scratch + TOPS, scratch + SUMS
+    """Turn scores into shares, some rows at a time: those of a position, or more where all see the whole segment."""
     bound = min(SEGMENT, -(-(end - start) // BLOCK) * BLOCK)
-    for row in range(rows):
+    hidden = _unseen(context, rows - 1, group, start, window)  # from the last row
+    together = FIRST_ROWS if context - start >= SEGMENT and hidden == 0 else group
+    row = 0
+    while row < rows:
+        some = min(together, rows - row)
         low = _unseen(context, row, group, start, window)
         count = _seen(context, row, group, start, SEGMENT)
         if count > low:
-            if cap != np.float32(0):
-                cap_scores(scores + row * ROW_BYTES, count, cap)
+            if slopes or cap != np.float32(0):
+                _bend(row, some, group, context, start, count, cap, slopes, scratch)
+            _share(row, some, low, count, bound, slopes, scratch, size)
             if slopes:
-                own = start - (context + row // group - 1)
-                slope = real(slopes + (row % group) * 4)
-                lean_scores(scores + row * ROW_BYTES, count, own, slope)
-            most, place = greatest(scores + row * ROW_BYTES, low, count), tops + row * SUM_BYTES
-            if most > real(place):
-                values = scratch + TOTAL + row * size * 4
-                if slopes and most - real(place) > np.float32(LOST):  # else denormal: slow
-                    clear(sums + row * SUM_BYTES, LANES)
-                    clear(values, size)
-                raise_top(place, most, sums + row * SUM_BYTES, values, size)
-    for row in range(rows):
-        low = _unseen(context, row, group, start, window)
-        count = _seen(context, row, group, start, SEGMENT)
-        if count > low:
-            top = real(tops + row * SUM_BYTES)
-            shares(scores + row * ROW_BYTES, low, count, bound, top, sums + row * SUM_BYTES)
-            if slopes:
-                drop_least(scores + row * ROW_BYTES, bound)
+                for i in range(row, row + some):
+                    drop_least(scratch + SCORES + i * ROW_BYTES, bound)
         else:
-            clear(scores + row * ROW_BYTES, bound)
+            _clear_scores(row, row + some, bound, scratch)
+        row += some
 
 
 # --- a tile of rows ---
@@ -209,13 +247,6 @@ def _take_queries(q: Any, rows: Any, padded: Any, size: Any, out: Any) -> None:
         for row in range(rows, padded):
             clear(out + row * ROW_BYTES, count)
         out += TILE_ROWS * ROW_BYTES
-
-
-@compiled
-def _clear_scores(rows: Any, padded: Any, scratch: Any) -> None:
-    """Of rows that only fill up a tile."""
-    for row in range(rows, padded):
-        clear(scratch + SCORES + row * ROW_BYTES, SEGMENT)
 
 
 @compiled
@@ -287,7 +318,7 @@ def attend(
         floats = copies
         padded = -(-rows // HALF_TILE) * HALF_TILE
         if keys == values:
-            _clear_scores(rows, padded, scratch)
+            _clear_scores(rows, padded, SEGMENT, scratch)
         else:
             _take_queries(q, rows, padded, size, copies + SEGMENT * size * 4)
             q, scored = copies + SEGMENT * size * 4, padded

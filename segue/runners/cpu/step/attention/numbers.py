@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from llvmlite import ir
 
@@ -46,6 +47,8 @@ KV_IN_CODES = "SEGUE_KV_IN_CODES"  # set by compile.py
 kv_type: KvType = "q8_0" if os.environ.get(KV_IN_CODES) == "1" else "f16"
 
 LINE = 64  # bytes of a cache line
+# Dimensions or tokens of floats in a round of a loop, whose own steps would take a tenth of what the processor issues.
+AT_ONCE = 4
 
 Read = Callable[[int], Value]  # which 16 of a block's tokens → one dimension of their keys
 Values = Callable[[Value], list[Value]]  # a token → some columns of its value, 16 each
@@ -63,25 +66,25 @@ class Plain:
 
     size: int  # bytes of a number
     read: Callable[[Builder, Value], Value]
+    at_once: int = 1  # dimensions of a round
 
     @contextmanager
     def each_key(
         self, b: Builder, keys: Value, dimensions: Value, parts: range, following: Value | None
-    ) -> Iterator[tuple[Value, Read]]:
-        """Goes over a block's dimensions: the index of each, and what reads it for these parts of 16 tokens.
-
-        Prefetches the block at `following`.
+    ) -> Iterator[tuple[Value, list[Read]]]:
+        """Goes over a block's dimensions, a multiple of 16, in rounds: the first of each, and what reads it and those
+        after it for these parts of 16 tokens. Prefetches the block at `following`.
         """
-        base = ahead(b, keys, self.size * LANES * parts[0])
-        with loop(b, dimensions) as each:
-            place = at(b, base, each.index, self.size * BLOCK)
+        with loop(b, b.udiv(dimensions, number(self.at_once))) as each:
+            first = b.mul(each.index, number(self.at_once))
+            place = at(b, keys, first, self.size * BLOCK)
             if following is not None:
-                fetch(b, at(b, following, each.index, self.size * BLOCK))
+                fetch(b, at(b, following, first, self.size * BLOCK))
 
-            def read(part: int) -> Value:
-                return self.read(b, ahead(b, place, self.size * LANES * (part - parts[0])))
+            def read(i: int, part: int) -> Value:
+                return self.read(b, ahead(b, place, self.size * (BLOCK * i + LANES * part)))
 
-            yield each.index, read
+            yield first, [partial(read, i) for i in range(self.at_once)]
 
     def values(
         self, b: Builder, place: Value, following: Value, column: Value, width: int, apart: Value
@@ -111,7 +114,7 @@ class Codes:
     @contextmanager
     def each_key(
         self, b: Builder, keys: Value, dimensions: Value, parts: range, following: Value | None
-    ) -> Iterator[tuple[Value, Read]]:
+    ) -> Iterator[tuple[Value, list[Read]]]:
         groups = b.udiv(b.add(dimensions, number(GROUP - 1)), number(GROUP))
         with loop(b, groups) as group:
             first, offset = (b.mul(group.index, number(each)) for each in (GROUP, GROUP_BYTES))
@@ -126,7 +129,7 @@ class Codes:
                 def read(part: int) -> Value:
                     return b.fmul(_codes(b, ahead(b, codes, LANES * part)), scales[part])
 
-                yield b.add(first, each.index), read
+                yield b.add(first, each.index), [read]
 
     def values(
         self, b: Builder, place: Value, following: Value, column: Value, width: int, apart: Value
@@ -164,5 +167,5 @@ def _codes(b: Builder, place: Value) -> Value:
 
 
 Numbers = Plain | Codes
-HALVES, FLOATS = Plain(2, widened), Plain(4, load)
+HALVES, FLOATS = Plain(2, widened), Plain(4, load, AT_ONCE)
 KEPT: Numbers = Codes() if kv_type == "q8_0" else HALVES  # what the KV cache holds

@@ -15,13 +15,18 @@ from segue.runners.cpu.emit import (
     LANES,
     Builder,
     Value,
+    ahead,
     at,
+    call,
     cell,
     f32,
     floats,
     fma,
     greater,
+    i1,
     i32,
+    i64,
+    ints,
     load,
     loop,
     number,
@@ -30,7 +35,7 @@ from segue.runners.cpu.emit import (
     tree,
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, define
-from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
+from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT, ROW_BYTES, SUM_BYTES
 from segue.runners.cpu.step.attention.tiles import is_wide
 from segue.runners.cpu.step.lanes import (
     capped,
@@ -48,72 +53,108 @@ LOST = 100.0
 
 # Vectors worked on side by side, so that none waits for its own last result. More would not fit into registers.
 _AT_ONCE = 8 if is_wide else 2
+_MASKED = 4 if is_wide else 2  # of those that have a mask
+
+Mask = Callable[[int], Value]  # which of several vectors → which of its lanes count
 
 
 def _over(
-    b: Builder, low: Value, count: Value, bound: Value, work: Callable[[list[Value], bool], None]
+    b: Builder,
+    low: Value,
+    count: Value,
+    bound: Value,
+    work: Callable[[Value, int, Mask | None], None],
 ) -> None:
-    """Call `work` with the indices of vectors up to `bound`, in order, several at once where none needs a mask."""
+    """Go over vectors up to `bound`, or a little more within the segment, several at once.
+
+    Calls `work` with the index of the first, their number, and which lanes are scores `low` … `count` - 1 (None: all).
+    """
     whole = b.select(b.icmp_signed(">", low, number(0)), number(0), vectors(b, count))
     groups = b.sdiv(whole, number(_AT_ONCE))
     with loop(b, groups) as each:
-        first = b.mul(each.index, number(_AT_ONCE))
-        work([b.add(first, number(i)) for i in range(_AT_ONCE)], True)
+        work(b.mul(each.index, number(_AT_ONCE)), _AT_ONCE, None)
     done = b.mul(groups, number(_AT_ONCE))
-    with loop(b, b.sub(vectors(b, b.add(bound, number(LANES - 1))), done)) as each:
-        work([b.add(done, each.index)], False)
+    left = b.sub(bound, b.mul(done, number(LANES)))
+    with loop(b, b.sdiv(b.add(left, number(_MASKED * LANES - 1)), number(_MASKED * LANES))) as each:
+        first = b.add(done, b.mul(each.index, number(_MASKED)))
+        work(first, _MASKED, _inside(b, low, count, first))
 
 
-def _inside(b: Builder, low: Value, count: Value) -> Callable[[Value], Value]:
-    """index of a vector → which of its lanes are scores `low` … `count` - 1"""
-    order = ir.Constant(INTS, list(range(LANES)))
-    least, bound = (splat(b, b.trunc(value, i32), INTS) for value in (low, count))
+def _inside(b: Builder, low: Value, count: Value, first: Value) -> Mask:
+    """Which lanes of vectors from `first` on are scores `low` … `count` - 1."""
+    start, order = b.mul(first, number(LANES)), ir.Constant(INTS, list(range(LANES)))
+    least, bound = (
+        b.sub(splat(b, b.trunc(b.sub(value, start), i32), INTS), order) for value in (low, count)
+    )
 
-    def inside(index: Value) -> Value:
-        first = splat(b, b.trunc(b.mul(index, number(LANES)), i32), INTS)
-        place = b.add(first, order)
+    def inside(i: int) -> Value:
+        place = ints(LANES * i)
         return b.and_(b.icmp_signed(">=", place, least), b.icmp_signed("<", place, bound))
 
     return inside
 
 
-@define(FLOAT, INT, INT, INT)
-def greatest(b: Builder, scores: Value, low: Value, count: Value) -> Value:
-    """The greatest of scores `low` … `count` - 1."""
-    inside = _inside(b, low, count)
+def _tops(b: Builder, scores: Value, low: Value, count: Value) -> Value:
+    """16 numbers, the greatest of which is that of scores `low` … `count` - 1."""
     tops = [cell(b, floats(NOTHING)) for _ in range(_AT_ONCE)]
 
-    def find(indices: list[Value], are_all: bool) -> None:
-        for index, top in zip(indices, tops, strict=False):
-            values = load(b, at(b, scores, index, 64))
-            if not are_all:
-                values = b.select(inside(index), values, floats(NOTHING))
+    def find(first: Value, num: int, inside: Mask | None) -> None:
+        place = at(b, scores, first, 64)
+        for i, top in enumerate(tops[:num]):
+            values = load(b, ahead(b, place, 64 * i))
+            if inside is not None:
+                values = b.select(inside(i), values, floats(NOTHING))
             b.store(greater(b, values, b.load(top)), top)
 
     _over(b, low, count, count, find)
-    return maximum(b, reduce(lambda x, y: greater(b, x, y), map(b.load, tops)))
+    return reduce(lambda x, y: greater(b, x, y), map(b.load, tops))
 
 
-@define(VOID, INT, INT, INT, INT, FLOAT, INT)
+@define(FLOAT, INT, INT, INT)
+def greatest(b: Builder, scores: Value, low: Value, count: Value) -> Value:
+    """The greatest of scores `low` … `count` - 1."""
+    return maximum(b, _tops(b, scores, low, count))
+
+
+@define(INT, INT, INT, INT, INT)
+def is_above(b: Builder, scores: Value, low: Value, count: Value, top: Value) -> Value:
+    """1 if one of scores `low` … `count` - 1 may round to more than the whole number at `top`, else 0."""
+    least = b.fadd(load(b, top, f32), ir.Constant(f32, 0.5))
+    above = b.fcmp_ordered(">=", _tops(b, scores, low, count), splat(b, least))
+    return b.zext(call(b, "llvm.vector.reduce.or.v16i1", i1, above), i64)
+
+
+@define(VOID, INT, INT, INT, INT, INT, INT, INT)
 def shares(
-    b: Builder, scores: Value, low: Value, count: Value, bound: Value, top: Value, sums: Value
+    b: Builder,
+    scores: Value,
+    rows: Value,
+    low: Value,
+    count: Value,
+    bound: Value,
+    tops: Value,
+    sums: Value,
 ) -> None:
-    """In place: scores `low` … `count` - 1 become 2^(score - top), which are added to the 16 `sums`.
+    """In place: of each row, scores `low` … `count` - 1 become 2^(score - top), which are added to its 16 `sums`.
 
     Other scores below `bound` become 0.
     """
-    inside, tops, total = _inside(b, low, count), splat(b, top), cell(b, floats(0.0))
+    with loop(b, rows) as row:
+        own, total = at(b, scores, row.index, ROW_BYTES), cell(b, floats(0.0))
+        top = splat(b, load(b, at(b, tops, row.index, SUM_BYTES), f32))
 
-    def weigh(indices: list[Value], are_all: bool) -> None:
-        places = [at(b, scores, index, 64) for index in indices]
-        powers = powers_of_2(b, [b.fsub(load(b, place), tops) for place in places])
-        for index, place, power in zip(indices, places, powers, strict=True):
-            share = power if are_all else b.select(inside(index), power, floats(0.0))
-            store(b, share, place)
-            b.store(b.fadd(b.load(total), share), total)
+        def weigh(first: Value, num: int, inside: Mask | None) -> None:
+            place = at(b, own, first, 64)
+            places = [ahead(b, place, 64 * i) for i in range(num)]
+            powers = powers_of_2(b, [b.fsub(load(b, each), top) for each in places])
+            for i, power in enumerate(powers):
+                share = power if inside is None else b.select(inside(i), power, floats(0.0))
+                store(b, share, places[i])
+                b.store(b.fadd(b.load(total), share), total)
 
-    _over(b, low, count, bound, weigh)
-    store(b, b.fadd(load(b, sums), b.load(total)), sums)
+        _over(b, low, count, bound, weigh)
+        place = at(b, sums, row.index, SUM_BYTES)
+        store(b, b.fadd(load(b, place), b.load(total)), place)
 
 
 @define(VOID, INT, INT, FLOAT)

@@ -28,7 +28,15 @@ from segue.runners.cpu.emit import (
 )
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step.attention.kept import head_bytes
-from segue.runners.cpu.step.attention.numbers import FLOATS, KEPT, LINE, Numbers, fetch, kv_type
+from segue.runners.cpu.step.attention.numbers import (
+    AT_ONCE,
+    FLOATS,
+    KEPT,
+    LINE,
+    Numbers,
+    fetch,
+    kv_type,
+)
 from segue.runners.cpu.step.attention.scratch import (
     BLOCK,
     FIRST_ROWS,
@@ -89,16 +97,17 @@ def _score(
                         b.store(load(b, place), total)
         parts = range(start, start + width)
         later = following if start == 0 else None
-        with numbers.each_key(b, keys, dimensions, parts, later) as (index, read):
-            key = [read(part) for part in parts]
-            if floats_out is not None:
-                target = at(b, floats_out, index, 4 * BLOCK)
-                for one, part in zip(key, parts, strict=True):
-                    store(b, one, ahead(b, target, 4 * LANES * part))
-            for query, own in zip(queries, sums, strict=True):
-                factor = splat(b, load(b, at(b, query, index, 4), f32))
-                for j in range(width):
-                    b.store(fma(b, factor, key[j], b.load(own[j])), own[j])
+        with numbers.each_key(b, keys, dimensions, parts, later) as (first, reads):
+            for i, read in enumerate(reads):
+                key = [read(part) for part in parts]
+                if floats_out is not None:
+                    target = at(b, floats_out, first, 4 * BLOCK)
+                    for one, part in zip(key, parts, strict=True):
+                        store(b, one, ahead(b, target, 4 * LANES * part))
+                for query, own in zip(queries, sums, strict=True):
+                    factor = splat(b, load(b, ahead(b, at(b, query, first, 4), 4 * i), f32))
+                    for j in range(width):
+                        b.store(fma(b, factor, key[j], b.load(own[j])), own[j])
         for places, own in zip(outs, sums, strict=True):
             for place, total in zip(places, own, strict=True):
                 store(b, b.load(total), place)
@@ -199,17 +208,30 @@ class _Mixer:
         read = None
         if not is_whole:
             read = self.numbers.values(b, values, following, column, width, apart)
-        with loop(b, tokens) as each:
-            copied = at(b, copy, each.index, 4 * LANES)
+
+        def add(first: Value, i: int = 0) -> None:
+            """The value of token `first` + i; i is 0 if it is to be read as it is kept."""
+            copied = ahead(b, at(b, copy, first, 4 * LANES), 4 * LANES * i)
             copies = [ahead(b, copied, 4 * LANES * SEGMENT * j) for j in range(width)]
-            value = [load(b, one) for one in copies] if read is None else read(each.index)
+            value = [load(b, one) for one in copies] if read is None else read(first)
             if self.is_first:
                 for one, target in zip(value, copies, strict=True):
                     store(b, one, target)
             for row, own in enumerate(sums):
-                share = splat(b, load(b, at(b, ahead(b, p, ROW_BYTES * row), each.index, 4), f32))
+                place = ahead(b, at(b, p, first, 4), ROW_BYTES * row + 4 * i)
+                share = splat(b, load(b, place, f32))
                 for j in range(width):
                     b.store(fma(b, share, value[j], b.load(own[j])), own[j])
+
+        done = number(0)
+        if is_whole and width == self.width:
+            rounds = b.udiv(tokens, number(AT_ONCE))
+            with loop(b, rounds) as each:
+                for i in range(AT_ONCE):
+                    add(b.mul(each.index, number(AT_ONCE)), i)
+            done = b.mul(rounds, number(AT_ONCE))
+        with loop(b, b.sub(tokens, done)) as each:
+            add(b.add(done, each.index))
         for targets, own in zip(places, sums, strict=True):
             for target, total in zip(targets, own, strict=True):
                 found = b.load(total)
