@@ -23,7 +23,9 @@ SCHEMA = json.dumps({"type": "object", "properties": {"a": {"enum": [1]}}, "requ
         Constraint(kind="choice", value=("a", "b")),
         Constraint(kind="gbnf", value='root ::= "a" | "b"'),
         Constraint(kind="lark", value='start: "a"'),
+        Constraint(kind="lark", value='%llguidance {}\nstart: "a"'),
         Constraint(kind="llguidance", value='{"grammars":[{"lark_grammar":"start: \\"a\\""}]}'),
+        Constraint(kind="llguidance", value=f'{{"grammars":[{{"json_schema":{SCHEMA}}}]}}'),
     ],
     ids=lambda constraint: constraint.kind,
 )
@@ -32,6 +34,7 @@ def test_every_kind_is_one_grammar_in_lark(constraint: Constraint) -> None:
     written = lark(grammar_text(constraint).text, "grammar")
     read = llguidance.grammar_from("grammar", written)
     assert not llguidance.LLMatcher.validate_grammar(read)
+    assert written.count("%llguidance") == 1
 
 
 def test_several_grammars_are_refused() -> None:
