@@ -107,7 +107,7 @@ def test_64_streams_at_once_with_a_long_prompt_in_between(served: Served) -> Non
     async def one(client: AsyncOpenAI, index: int) -> int:
         stream = await client.completions.create(
             model="default",
-            prompt=f"RequestEvents number {index}: once upon a time",
+            prompt=f"Story number {index}: once upon a time",
             max_tokens=16,
             stream=True,
             seed=index,

@@ -168,7 +168,7 @@ FIELDS = Table(
         Field(
             "t_max_predict_ms",
             Milliseconds(),
-            "End a choice at the first new line after so long; 0 and below are off.",
+            "End a choice at the first new line after so long; 0 and -1 are off.",
             "time_limit_s",
         ),
         Field(
