@@ -63,11 +63,21 @@ def test_long_steps_one_after_another_are_none() -> None:
     run(check())
 
 
-def test_an_engine_that_answers_is_not_ended_however_long_it_has_nothing_to_do() -> None:
-    """It has no requests, or they wait, or it is paused: all the same to a call."""
+class Refusing(StandIn):
+    async def is_paused(self) -> bool:
+        await super().is_paused()
+        raise RuntimeError("shutting down")
+
+
+@pytest.mark.parametrize("kind", [StandIn, Refusing])
+def test_an_engine_that_answers_is_not_ended_however_long_it_has_nothing_to_do(
+    kind: type[StandIn],
+) -> None:
+    """It has no requests, or they wait, or it is paused: all the same to a call. An error is an answer, too."""
 
     async def check() -> None:
-        llm = warm()
+        llm = kind()
+        llm.gauges.steps = WARM_STEPS
         watch = HangWatch(llm.launched(), LIMIT_S)
         await looked(watch, 1000)
         assert not llm.errored
@@ -109,25 +119,6 @@ def test_how_long_a_step_may_take(steps: int, limit_s: float | None, longest_s: 
         assert not llm.errored
         await looked(watch, 1, longest_s / 2)
         assert llm.errored
-        watch.stop()
-
-    run(check())
-
-
-class Refusing(StandIn):
-    async def is_paused(self) -> bool:
-        await super().is_paused()
-        raise RuntimeError("shutting down")
-
-
-def test_an_error_is_an_answer() -> None:
-    async def check() -> None:
-        llm = Refusing()
-        llm.gauges.steps = WARM_STEPS
-        watch = HangWatch(llm.launched(), LIMIT_S)
-        await looked(watch, 100)
-        assert not llm.errored
-        assert llm.num_calls == 100
         watch.stop()
 
     run(check())
