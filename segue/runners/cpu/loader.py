@@ -24,7 +24,7 @@ from segue.models.gguf.lists import lists_of_loaded
 from segue.models.origin import gguf_origin
 from segue.models.progress import Report
 from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.anatomy.measures import IN_ONE, anatomy_of
 from segue.runners.cpu.anatomy.settings import senseless
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.anatomy.tensors import is_vector
@@ -86,6 +86,7 @@ def adapter_obstacle(header: GgufHeader) -> str | None:
     """Why the CPU runner cannot apply an adapter that goes with its base."""
     family = FAMILIES.get(header.architecture)
     is_fused = family is not None and family.is_gate_fused
+    is_grouped = family is not None and family.is_delta_grouped
     for name, pair in adapter_files.pairs(header).items():
         if name == "token_embd.weight" or name.startswith("per_layer_"):
             return f"it adapts the embeddings ({name})"
@@ -96,6 +97,8 @@ def adapter_obstacle(header: GgufHeader) -> str | None:
             return f"it adapts {what} ({name})"
         if is_fused and name.endswith(".ffn_up.weight"):
             return f"it adapts gate and up as one matrix ({name})"
+        if is_grouped and name.endswith(f".{IN_ONE}"):
+            return f"it adapts what is two matrices here ({name})"
         for tensor in (pair.a, pair.b):
             if tensor.type not in _ADAPTER_TYPES:
                 return f"{tensor.name} is of type {tensor.type}"

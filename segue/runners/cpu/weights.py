@@ -29,8 +29,9 @@ from segue.runners.cpu.anatomy.tensors import (
     vector,
 )
 from segue.runners.cpu.exact_math import cosines_and_sines
-from segue.runners.cpu.joined import parted, turned_keys
 from segue.runners.cpu.memory import address, zeros
+from segue.runners.cpu.older_files.joined import parted, turned_keys
+from segue.runners.cpu.older_files.regrouped import regrouped, regrouped_rows
 from segue.runners.cpu.products import matrix
 from segue.runners.cpu.products.formats import FLOATS
 from segue.runners.cpu.products.kernels import ADAPTED
@@ -80,6 +81,8 @@ class Weights:
         pieces, let_go = [*matrices(tensors, self.anatomy)], partial(_let_go, views)
         pieces += parted(tensors, self.anatomy, len(data))
         data.append(turned_keys(tensors, self.anatomy, data))
+        pieces += regrouped(tensors, self.anatomy, len(data))
+        data.append(regrouped_rows(tensors, self.anatomy, data))
         self._vectors = {
             tensor.name: vector(tensor, data[tensor.file])
             for tensor in tensors

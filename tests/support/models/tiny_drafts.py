@@ -26,6 +26,10 @@ DRAFTING: Mapping[str, Tiny] = {
     "glm4moe, own head": replace(_GLM, draft_extras=(*_HEAD,)),
     "hy_v3": _drafting("hy_v3"),
     "cohere2moe": MODELS["cohere2moe, shared expert, RMS norms, drafts"],
+    # As its converter lists them: the layer for drafts is not among them.
+    "cohere2moe, windows told of others": MODELS[
+        "cohere2moe, shared expert, RMS norms, drafts"
+    ].with_settings(attention__sliding_window_pattern=[True, False, True, True, False]),
     "deepseek2": _drafting("deepseek2, by sigmoid"),
     "bailingmoe3": replace(
         _drafting("bailingmoe3"), draft_extras=("layer_output_norm",)

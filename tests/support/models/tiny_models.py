@@ -88,6 +88,23 @@ _GLM4MOE = replace(
     expert_group_count=1,
     expert_weights_norm=True,
 )
+_GLM4 = Tiny(
+    "glm4",
+    norms=("attn_norm", "ffn_norm", *_AFTER),
+    qkv_bias=True,
+    feed_forward=("up", "down"),
+    up_rows=2 * HIDDEN,
+).with_settings(rope__dimension_count=8)
+_EXAONE_MOE = replace(
+    _DENSE_FIRST, architecture="exaone-moe", head_norms="each", choice_bias=True
+).with_settings(
+    expert_gating_func=2,
+    expert_weights_norm=True,
+    expert_weights_scale=2.5,
+    expert_shared_feed_forward_length=64,
+    attention__sliding_window=20,
+    attention__sliding_window_pattern=[True, False, True],
+)
 _LLAMA4 = Tiny("llama4", layers=4, experts=8, shared_hidden=32).with_settings(
     expert_count=8, expert_used_count=1, expert_feed_forward_length=32, interleave_moe_layer_step=1
 )
@@ -111,6 +128,12 @@ _QWEN35 = Tiny(
 ).with_settings(**_DELTA, rope__dimension_count=16, rope__dimension_sections=[2, 3, 2, 1])
 _HYBRID_MOE = replace(_QWEN35, experts=8, shared_hidden=64, is_shared_gated=True).with_settings(
     **_MIXTURE, expert_feed_forward_length=32, expert_shared_feed_forward_length=64
+)
+_QWEN3_NEXT = replace(
+    _HYBRID_MOE,
+    architecture="qwen3next",
+    delta="grouped",
+    settings={k: v for k, v in _HYBRID_MOE.settings.items() if "sections" not in k},
 )
 
 MODELS: Mapping[str, Tiny] = {
@@ -150,12 +173,8 @@ MODELS: Mapping[str, Tiny] = {
     "qwen3moe": Tiny("qwen3moe", head_norms="each", experts=8).with_settings(
         **_MIXTURE, expert_feed_forward_length=32
     ),
-    "qwen3next": replace(
-        _HYBRID_MOE,
-        architecture="qwen3next",
-        delta="grouped",
-        settings={k: v for k, v in _HYBRID_MOE.settings.items() if "sections" not in k},
-    ),
+    "qwen3next": _QWEN3_NEXT,
+    "qwen3next, in one": replace(_QWEN3_NEXT, delta="in one"),
     "qwen35": _QWEN35,
     "qwen35, drafts": replace(_QWEN35, layers=4, next_layers=1).with_settings(
         nextn_predict_layers=1, ssm__group_count=4
@@ -224,6 +243,10 @@ MODELS: Mapping[str, Tiny] = {
         _PLAIN, architecture="falcon", norms=("attn_norm",), is_fused=True, key_heads=1,
         qkv_bias=False, biases=(),
     ),
+    "falcon, two norms": replace(
+        _PLAIN, architecture="falcon", norms=("attn_norm", "attn_norm_2"), is_fused=True,
+        qkv_bias=False, biases=(),
+    ),
     "gpt-oss": Tiny(
         "gpt-oss", norms=("attn_norm", "post_attention_norm"), head_size=32, qkv_bias=True,
         biases=("attn_output",), experts=8, expert_bias=True, has_sinks=True,
@@ -252,19 +275,17 @@ MODELS: Mapping[str, Tiny] = {
     "cohere2": replace(_COMMAND_R, architecture="cohere2").with_settings(
         attention__sliding_window=20, attention__sliding_window_pattern=2, rope__dimension_count=8
     ),
-    "glm4": Tiny(
-        "glm4", norms=("attn_norm", "ffn_norm", *_AFTER), qkv_bias=True,
-        feed_forward=("up", "down"), up_rows=2 * HIDDEN,
-    ).with_settings(rope__dimension_count=8),
+    "glm4": _GLM4,
+    "glm4, sections, drafts": replace(_GLM4, next_layers=1).with_settings(
+        rope__dimension_sections=[1, 2, 1, 0], nextn_predict_layers=1
+    ),
     "exaone": Tiny("exaone", factors=("rope_freqs",)),
     "exaone4": _EXAONE4,
-    "exaone-moe": replace(
-        _DENSE_FIRST, architecture="exaone-moe", head_norms="each", choice_bias=True
-    ).with_settings(
-        expert_gating_func=2, expert_weights_norm=True, expert_weights_scale=2.5,
-        expert_shared_feed_forward_length=64,
-        attention__sliding_window=20, attention__sliding_window_pattern=[True, False, True],
-    ),
+    "exaone-moe": _EXAONE_MOE,
+    # As its converter lists them: the layer for drafts is not among them.
+    "exaone-moe, windows told of others": replace(
+        _EXAONE_MOE, next_layers=1, is_draft_dense=True
+    ).with_settings(nextn_predict_layers=1),
     "mellum": Tiny("mellum", head_norms="each", experts=8).with_settings(
         **_MIXTURE, **_YARN, expert_feed_forward_length=32, attention__sliding_window=20,
         attention__sliding_window_pattern=[True, False, True],
@@ -325,6 +346,7 @@ MODELS: Mapping[str, Tiny] = {
         _DENSE_FIRST, architecture="dots1", key_heads=HEADS, head_norms="each", choice_bias=True
     ).with_settings(expert_gating_func=2, expert_weights_norm=True, expert_weights_scale=2.5),
     "glm4moe": _GLM4MOE,
+    "glm4moe, sections": _GLM4MOE.with_settings(rope__dimension_sections=[1, 1, 1, 1]),
     "glm4moe, normed heads, drafts": replace(
         _GLM4MOE, head_norms="each", next_layers=1
     ).with_settings(expert_weights_norm=False, nextn_predict_layers=1),

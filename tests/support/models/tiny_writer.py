@@ -63,7 +63,7 @@ class Tiny:
     is_attention_gated: bool = False
     gate_rows: int = 0  # if it is gated by less than a number for each dimension
     is_gate_joined: bool = False  # with the queries
-    delta: str = ""  # layers without attention: tiled or grouped
+    delta: str = ""  # layers without attention: tiled, grouped, or grouped and in one matrix
     is_tied: bool = False
     has_embedding_norm: bool = False
     factors: tuple[str, ...] = ()  # of rotations
@@ -116,7 +116,7 @@ class Tiny:
     def is_windowed(self, layer: int) -> bool:
         """If the file lists the layers with a window."""
         listed = self.settings.get("attention.sliding_window_pattern")
-        return isinstance(listed, list) and bool(listed[layer])
+        return isinstance(listed, list) and bool((*listed, *[False] * self.next_layers)[layer])
 
     def size_of(self, layer: int) -> int:
         """Of a head."""
@@ -269,7 +269,7 @@ def _mixer(tiny: Tiny, weights: Weights, layer: int) -> Iterator[tuple[str, Arra
     if tiny.is_alone and tiny.of_layer("feed_forward_length", layer, 0):
         return
     if tiny.delta and layer < tiny.layers and (layer + 1) % 4:
-        yield from delta_net(tiny.settings, tiny.delta == "grouped", WIDTH, weights)
+        yield from delta_net(tiny.settings, tiny.delta, WIDTH, weights)
         return
     has_keys = tiny.of_layer("attention.head_count_kv", layer, tiny.key_heads) > 0
     if has_keys:

@@ -44,7 +44,9 @@ Routing = Literal[
     "as told",
     "as told renormalised",
 ]
-Sections = Literal["none", "side by side", "side by side or none", "interleaved"]
+Sections = Literal[
+    "none", "side by side", "side by side or none", "side by side if told", "interleaved"
+]
 Shared = Literal["none", "plain", "gated", "one", "dense", "beside"]
 Layers = Literal["whole", "a part", "a mixer", "as counted", "experts first"]
 Passes = Literal["none", "loops", "stacks"]
@@ -87,7 +89,8 @@ class Family:
     turns_half: bool = False  # of the dimensions a file counts, in layers without a window
     may_learn_positions: bool = False
     # How pairs of dimensions are shared out to positions in time and in a picture, which are all one for text.
-    # "or none": if the file has none of the first two.
+    # "or none": if the file has none of the first two. "if told": the same, and the two dimensions of a pair are then
+    # half a head apart.
     sections: Sections = "none"
     # All dimensions turn, by a base of 10000 and unscaled: a file that says another base or scaling is refused.
     has_plain_turns: bool = False
@@ -99,6 +102,8 @@ class Family:
     may_have_norm_bias: bool = False  # norms of queries and keys too
     has_norm_weights: bool = True
     norms: tuple[str, str] = ("attn_norm", "ffn_norm")  # before attention and feed-forward
+    # Before attention, if the file has it: then the norm of that name is before the feed-forward.
+    second_norm: str = ""
     after: tuple[str, str] = ("", "")  # norms of their outputs, before the residual is added
     after_epsilon: float = 0.0  # of these norms; 0: that of all
     # Norms of what the last products of attention and of the feed-forward take.
@@ -178,14 +183,15 @@ class Family:
     is_query_scaled_whole: bool = False  # by 1 / the size of a head, not by its root
     wide_scale: int = 0  # a model with this many layers scales queries by width / heads
     is_embedding_scaled: bool = False  # by the square root of the width
-    # Scales that a file does not tell; 0: none. Of what layers add: divided by the root of their number; of logits:
-    # divided by the width.
+    # Scales that a file does not tell; 0: none. Of what layers add: divided by the root of their number; of logits,
+    # which are multiplied by it: divided by the width.
     embedding_factor: float = 0.0
     depth_scale: float = 0.0
     logit_width: int = 0
     logit_factor: float = 0.0
-    # YaRN's betas, fast and slow, where a file may say others; else they are 32 and 1.
-    yarn_betas: tuple[float, float] | None = None
+    # YaRN's betas, fast and slow, if the file says no others: a pair with more rotations than the first over the
+    # original context is unchanged, one with fewer than the second is scaled.
+    yarn_betas: tuple[float, float] = (32.0, 1.0)
     score_cap: float = 0.0  # both caps: used if the file gives none
     logit_cap: float = 0.0
     divides_logits: bool = False  # logits are divided by the file's scale, not multiplied

@@ -216,8 +216,15 @@ def rotated_dimensions(header: GgufHeader, family: Family, is_windowed: bool = F
     return count // 2 if family.turns_half else count
 
 
+def has_told_sections(header: GgufHeader, family: Family) -> bool:
+    """Whether positions turn by sections because the file says so."""
+    sizes = header.listed("rope.dimension_sections")[:2]
+    return family.sections == "side by side if told" and len(sizes) == 2 and 0 not in sizes
+
+
 def windows_of(header: GgufHeader, family: Family, layers: int) -> tuple[int, ...]:
-    if family.window is None or family.window.layers not in (0, layers):
+    whole = header.count("block_count") - header.count("nextn_predict_layers")
+    if family.window is None or family.window.layers not in (0, whole):
         return (0,) * layers
     key = "attention.sliding_window"
     size = _whole(header, key, family.window.size)
@@ -230,6 +237,7 @@ def windows_of(header: GgufHeader, family: Family, layers: int) -> tuple[int, ..
     has = [period == 0 or layer % period != full for layer in range(layers)]
     if told := header.listed(f"{key}_pattern"):
         has = [bool(windowed) for windowed in told[:layers]]
+        has += [False] * (layers - len(has))  # layers for drafts may be left out
     return tuple(size if windowed else 0 for windowed in has)
 
 

@@ -8,12 +8,13 @@ import numpy as np
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.families.keys import CLAMP
-from segue.runners.cpu.anatomy.family import Family, Norm, Routing
-from segue.runners.cpu.anatomy.layers import Layer, head_size, layers_of
+from segue.runners.cpu.anatomy.family import Family, Norm, Routing, Turns
+from segue.runners.cpu.anatomy.layers import Layer, has_told_sections, head_size, layers_of
 from segue.runners.cpu.anatomy.parts.alibi import max_bias
 from segue.runners.cpu.anatomy.scaling import SCALED, latent_scale, real
 
 ROUTER = "ffn_gate_inp.weight"
+IN_ONE = "ssm_in.weight"
 EPSILONS: Mapping[Norm, str] = {
     "rms": "attention.layer_norm_rms_epsilon",
     "layer": "attention.layer_norm_epsilon",
@@ -30,6 +31,7 @@ class Anatomy:
     by_layer: tuple[Layer, ...]
     next_layers: int  # that the file has after the others, for drafts of further tokens
     drafts: bool  # the first of those is computed: it is the last of `by_layer`
+    turns: Turns
     width: int
     vocab_size: int
     train_context: int
@@ -51,6 +53,7 @@ class Anatomy:
     shares_norm: bool  # attention and feed-forward take the same normed rows
     has_fused_heads: bool  # queries, keys and values are one matrix
     has_fused_experts: bool  # gate and up of all experts are one tensor
+    has_states_in_one: bool  # all that delta nets take, and their gates, are one tensor: see older_files/regrouped.py
     has_head_norms: bool
     experts: int
     experts_used: int
@@ -128,21 +131,20 @@ def anatomy_of(header: GgufHeader, drafts: bool = False) -> Anatomy:
     family, names = FAMILIES[header.architecture], {tensor.name for tensor in header.tensors}
     width, by_layer = header.count("embedding_length"), layers_of(header, family, drafts)
     layers = len(by_layer) - drafts
-    embedding = next(t for t in header.tensors if t.name == "token_embd.weight")
     is_parallel = _is_parallel(header, family, names)
     experts = header.count("expert_count") if family.experts != "none" else 0
     used = header.count("expert_used_count") if experts else 0
     expert_hidden = _expert_hidden(header, family, used) if experts else 0
     attending = next((i for i, layer in enumerate(by_layer) if layer.attends), 0)
     scale = width // by_layer[0].heads if family.wide_scale == layers else head_size(header)
-    logit_scale = real(header, "logit_scale", family.logit_factor or family.logit_width / width)
     return Anatomy(
         architecture=header.architecture,
         by_layer=by_layer,
         next_layers=header.count("nextn_predict_layers"),
         drafts=drafts,
+        turns="halves" if has_told_sections(header, family) else family.turns,
         width=width,
-        vocab_size=embedding.shape[1] if len(embedding.shape) == 2 else 0,
+        vocab_size=_vocab_size(header),
         train_context=header.train_context,
         norm=norm_of(header, family),
         epsilon=_epsilon(header, family),
@@ -158,12 +160,13 @@ def anatomy_of(header: GgufHeader, drafts: bool = False) -> Anatomy:
         halved_every=header.count("rescale_every_n_layers")
         if family.is_feed_forward_shifted
         else 0,
-        logit_scale=1.0 / logit_scale if family.divides_logits and logit_scale else logit_scale,
+        logit_scale=_logit_scale(header, family),
         logit_cap=real(header, "final_logit_softcapping", family.logit_cap),
         is_parallel=is_parallel,
-        shares_norm=is_parallel and "blk.0.ffn_norm.weight" not in names,
+        shares_norm=is_parallel and not _has_second_norm(family, names),
         has_fused_heads=f"blk.{attending}.attn_qkv.weight" in names,
-        has_fused_experts=any(name.endswith("ffn_gate_up_exps.weight") for name in names),
+        has_fused_experts=_has_any(names, "ffn_gate_up_exps.weight"),
+        has_states_in_one=family.is_delta_grouped and _has_any(names, f".{IN_ONE}"),
         has_head_norms=f"blk.{attending}.attn_q_norm.weight" in names
         or (family.head_norms == "unweighted" and experts != _EXPERTS_WITHOUT_NORMS),
         experts=experts,
@@ -182,6 +185,20 @@ def anatomy_of(header: GgufHeader, drafts: bool = False) -> Anatomy:
     )  # fmt: skip
 
 
+def _vocab_size(header: GgufHeader) -> int:
+    embedding = next(t for t in header.tensors if t.name == "token_embd.weight")
+    return embedding.shape[1] if len(embedding.shape) == 2 else 0
+
+
+def _has_any(names: set[str], end: str) -> bool:
+    return any(name.endswith(end) for name in names)
+
+
+def _has_second_norm(family: Family, names: set[str]) -> bool:
+    """Whether layers have a norm before the feed-forward besides that before attention."""
+    return bool({"blk.0.ffn_norm.weight", f"blk.0.{family.second_norm}.weight"} & names)
+
+
 def _root(count: int) -> float:
     return float(np.sqrt(np.float64(count)))
 
@@ -190,6 +207,13 @@ def _embedding_scale(header: GgufHeader, family: Family) -> float:
     if family.is_embedding_scaled:
         return _root(header.count("embedding_length"))
     return real(header, "embedding_scale", family.embedding_factor)
+
+
+def _logit_scale(header: GgufHeader, family: Family) -> float:
+    told = real(header, "logit_scale")
+    if not told:
+        return family.logit_factor or family.logit_width / header.count("embedding_length")
+    return 1.0 / told if family.divides_logits else told
 
 
 def _query_scale(header: GgufHeader, family: Family, layer: Layer, size: int) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.layers import head_size, pairs_of
+from segue.runners.cpu.anatomy.layers import has_told_sections, head_size, pairs_of
 from segue.runners.cpu.anatomy.measures import anatomy_of
 from segue.runners.cpu.anatomy.scaling import (
     PLAIN_BASE,
@@ -20,8 +20,6 @@ from segue.runners.cpu.anatomy.scaling import (
 )
 from segue.runners.cpu.exact_math import logarithm, power
 
-# YaRN: a pair with more rotations than YARN_FAST over the original context is unchanged, below YARN_SLOW it is scaled.
-YARN_FAST, YARN_SLOW = 32.0, 1.0
 TEMPERATURE_LENGTH = "attention.temperature_length"
 _PI = 3.141592653589793
 
@@ -71,9 +69,12 @@ def _base(header: GgufHeader) -> float:
 
 def _turning(header: GgufHeader, pairs: int) -> Doubles:
     """For each pair of dimensions: 1, or 0 if it stands still: in a section of which a text's positions are all 0."""
-    kind = FAMILIES[header.architecture].sections
+    family = FAMILIES[header.architecture]
+    kind = family.sections
     sizes = [int(size) for size in header.listed("rope.dimension_sections")]
-    if kind == "none" or (kind == "side by side or none" and 0 in (sizes or [0])[:2]):
+    is_off = kind == "side by side or none" and 0 in (sizes or [0])[:2]
+    is_off |= kind == "side by side if told" and not has_told_sections(header, family)
+    if kind == "none" or is_off:
         return np.ones(pairs)
     places = np.arange(pairs) % sum(sizes)
     if kind == "interleaved":
@@ -108,10 +109,8 @@ def _factors(header: GgufHeader, vectors: Mapping[str, NDArray[np.float32]]) -> 
 
 
 def yarn_betas(header: GgufHeader) -> tuple[float, float]:
-    """As the file says, where it may."""
+    """As the file says, or as is usual."""
     usual = FAMILIES[header.architecture].yarn_betas
-    if usual is None:
-        return YARN_FAST, YARN_SLOW
     keys = ("rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow")
     fast, slow = (real(header, key, beta) for key, beta in zip(keys, usual, strict=True))
     return fast, slow

@@ -83,12 +83,14 @@ def _wrong_next_layers(header: GgufHeader, _: Family) -> str | None:
     return f"{more} of {layers} layers are for drafts" if layers <= more > 0 else None
 
 
-def _wrong_experts(header: GgufHeader, _: Family) -> str | None:
+def _wrong_experts(header: GgufHeader, family: Family) -> str | None:
     keys = [f"expert_{name}count" for name in ("", "used_")]
     if any(f"{header.architecture}.{key}" in header.array_lengths for key in keys):  # of each layer
         most, used = (max(counts(header, key), default=0) for key in keys)
         return f"{used} of {most} experts are used" if used > most else _wrong_routers(header)
     experts, used = header.count("expert_count"), header.count("expert_used_count")
+    if experts <= 1 and family.experts == "none" and "expert_count" in family.settings:
+        return None  # which llama.cpp takes for none
     if not min(experts, 1) <= used <= experts <= MOST_EXPERTS:
         return f"{used} of {experts} experts are used"
     return None

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.checks.kinds import SCALING_TYPE, wrong_kind
 from segue.runners.cpu.anatomy.checks.refusals import Check, first_wrong
+from segue.runners.cpu.anatomy.checks.said_anyway import is_said_anyway
 from segue.runners.cpu.anatomy.checks.tensor_names import GROUP, wrong_tensors
 from segue.runners.cpu.anatomy.checks.tensor_settings import RANKS
 from segue.runners.cpu.anatomy.families import FAMILIES
@@ -31,12 +32,7 @@ from segue.runners.cpu.anatomy.parts.latent import latent_of
 from segue.runners.cpu.anatomy.parts.limits import LIMITS, wrong_limits
 from segue.runners.cpu.anatomy.parts.streams import SPARSITY, wrong_streams
 from segue.runners.cpu.anatomy.parts.xielu import wrong_shapes
-from segue.runners.cpu.anatomy.positions import (
-    YARN_FAST,
-    YARN_SLOW,
-    original_context,
-    yarn_betas,
-)
+from segue.runners.cpu.anatomy.positions import original_context, yarn_betas
 from segue.runners.cpu.anatomy.scaling import PLAIN_BASE, real, scaling
 from segue.runners.cpu.anatomy.settings import GATING, senseless
 from segue.runners.cpu.anatomy.states.recurrence import (
@@ -105,7 +101,8 @@ def _wrong_settings(header: GgufHeader, family: Family) -> str | None:
     prefix = f"{header.architecture}."
     given = {key for key, value in header.metadata.items() if value} | {*header.array_lengths}
     own = {key.removeprefix(prefix) for key in given if key.startswith(prefix)}
-    if unknown := own - COMMON - {*family.settings}:
+    unknown = own - COMMON - {*family.settings}
+    if unknown := {key for key in unknown if not is_said_anyway(header, family, key)}:
         return f"the file has settings it does not know: {', '.join(sorted(unknown)[:4])}"
     # llama.cpp refuses a file without these two; what they say may be 0.
     epsilon = epsilon_key(family)
@@ -165,13 +162,11 @@ def _wrong_context(header: GgufHeader, _: Family) -> str | None:
 
 
 def _wrong_yarn(header: GgufHeader, family: Family) -> str | None:
-    betas = () if family.yarn_betas else (YARN_FAST, YARN_SLOW)
-    for name, usual in zip(("fast", "slow"), betas, strict=False):
-        if real(header, f"rope.scaling.yarn_beta_{name}", usual) != usual:
-            return f"YaRN's beta_{name} is not {usual}"
     if not all(_LEAST_BETA <= beta <= _MOST_BETA for beta in yarn_betas(header)):
         return f"YaRN's betas are {yarn_betas(header)}"
-    for key in ("rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"):
+    for key in {"rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"} & {
+        *family.settings
+    }:
         told = header.metadata.get(f"{header.architecture}.{key}")
         if told is not None and (told != 1.0 or scaling(header)[0] != "yarn"):
             return f"{key} is not 1, or without YaRN"
@@ -198,17 +193,24 @@ def _wrong_turns(header: GgufHeader, family: Family) -> str | None:
 
 
 def _wrong_lists(header: GgufHeader, family: Family) -> str | None:
-    window, layers = family.window, header.count("block_count")
+    layers = header.count("block_count")
+    drafts = header.count("nextn_predict_layers")
     for key in (PATTERN, ROTATED):
         told = len(header.listed(key))
-        if f"{header.architecture}.{key}" in header.array_lengths and told != layers:
+        whole = told + drafts if key == PATTERN and not _is_listed(family) else told
+        if f"{header.architecture}.{key}" in header.array_lengths and layers not in (told, whole):
             return f"{header.architecture}.{key} is told of {told} layers, not of {layers}"
-    if window is not None and window.is_listed and not header.listed(PATTERN):
+    if _is_listed(family) and not header.listed(PATTERN):
         return f"{header.architecture}.{PATTERN} is not a list of layers"
     is_told = f"{header.architecture}.{SECTIONS}" in header.array_lengths
     if is_told and SECTIONS in family.settings and len(header.listed(SECTIONS)) != 4:
         return f"{header.architecture}.{SECTIONS} are not four counts"
     return None
+
+
+def _is_listed(family: Family) -> bool:
+    """Whether its layers with a window are those that the file lists."""
+    return family.window is not None and family.window.is_listed
 
 
 def _wrong_routing(header: GgufHeader, family: Family) -> str | None:

@@ -48,6 +48,7 @@ def _scaled(tensors: Sequence[Tensor], anatomy: Anatomy) -> Iterator[tuple[str, 
     for tensor in tensors:
         stem = tensor.name.removesuffix(WEIGHT)
         is_fused = anatomy.family.is_gate_fused and stem.endswith("ffn_up")
+        is_fused |= anatomy.has_states_in_one and stem.endswith("ssm_in")
         is_known = stem.split(".")[-1] in SCALED and not is_fused
         if tensor.type == TYPE and is_known and f"{stem}{SCALE}" not in own:
             yield stem, tensor

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from segue.models.gguf import Tensor
 from segue.runners.cpu.anatomy.layers import Layer
-from segue.runners.cpu.anatomy.measures import ROUTER, Anatomy
+from segue.runners.cpu.anatomy.measures import IN_ONE, ROUTER, Anatomy
 from segue.runners.cpu.anatomy.parts.drafts import draft_extras, draft_shapes
 from segue.runners.cpu.anatomy.parts.latent import JOINED, latent_shapes
 from segue.runners.cpu.anatomy.parts.streams import layer_shapes, whole_shapes
@@ -22,6 +22,7 @@ from segue.runners.cpu.anatomy.states.rwkv import (
     time_mix_shapes,
 )
 from segue.runners.cpu.anatomy.states.shapes import KDA_PARTS, RECURRENT, mamba_extras
+from segue.runners.cpu.anatomy.usual_names import usually_named
 
 EXPERTS_NORM = "ffn_norm_exps"  # before experts that come first
 # Norms with a feed-forward beside experts: before the experts, after the feed-forward, after the experts.
@@ -315,11 +316,8 @@ def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...
     passed += [f"blk.{i}.attn_{part}" for i in shared for part in ("k.", "k_norm.", "v.")]
     passed += UNUSED if anatomy.family.mixer == "wkv7" else []
     passed += [f"blk.{i}.{start}" for i in range(count) for start in anatomy.family.unread]
-    theirs, usual = anatomy.family.renamed
     return tuple(
-        replace(tensor, name=tensor.name.removesuffix(theirs) + usual)
-        if theirs and tensor.name.endswith(theirs)
-        else tensor
+        usually_named(tensor, anatomy)
         for tensor in tensors
         if not tensor.name.startswith(tuple(passed)) and not tensor.name.endswith(".input_scale")
     )
@@ -328,7 +326,8 @@ def computed(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> tuple[Tensor, ...
 def matrices(tensors: tuple[Tensor, ...], anatomy: Anatomy) -> Iterator[Tensor]:
     """The tensors as two-dimensional matrices: one per expert (`expert_name`); a fused gate is split off its tensor."""
     for tensor in tensors:
-        if is_vector(tensor.name) or tensor.name.endswith(JOINED):
+        is_parted = anatomy.has_states_in_one and tensor.name.endswith(f".{IN_ONE}")
+        if is_vector(tensor.name) or tensor.name.endswith(JOINED) or is_parted:
             continue
         if tensor.name.endswith("ffn_gate_up_exps.weight"):
             shape = (tensor.shape[0], tensor.shape[1] // 2)

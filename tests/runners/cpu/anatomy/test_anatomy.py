@@ -102,7 +102,7 @@ def without(name: str) -> Callable[[GgufHeader], GgufHeader]:
         (with_metadata(attn_logit_softcapping=30.0), "settings it does not know: attn_logit"),
         (with_metadata(attention__causal=False), "not causal"),
         (with_metadata(rope__scaling__type="su"), "scaling.type is 'su', not one of none"),
-        (with_metadata(rope__scaling__yarn_beta_fast=16.0), "YaRN's beta_fast is not 32.0"),
+        (with_metadata(rope__scaling__yarn_beta_fast=1e-4), "YaRN's betas are (0.0001, 1.0)"),
         (with_metadata(expert_count=4, expert_used_count=5), "5 of 4 experts are used"),
         (with_metadata(expert_count=4, expert_used_count=2), "lacks tensors (blk.0.ffn_down_exps"),
         (with_metadata(attention__head_count_kv=3), "do not share 3 keys evenly"),

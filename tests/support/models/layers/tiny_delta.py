@@ -11,7 +11,7 @@ Array = NDArray[np.float32]
 
 
 def delta_net(
-    settings: Mapping[str, object], is_grouped: bool, width: int, weights: Weights
+    settings: Mapping[str, object], kind: str, width: int, weights: Weights
 ) -> Iterator[tuple[str, Array]]:
     def count(key: str) -> int:
         value = settings[f"ssm.{key}"]
@@ -20,11 +20,14 @@ def delta_net(
 
     heads, size, values = count("time_step_rank"), count("state_size"), count("inner_size")
     channels = 2 * count("group_count") * size + values
-    yield "attn_qkv.weight", weights.matrix(channels, width)
-    yield "attn_gate.weight", weights.matrix(values, width)
+    if kind == "in one":  # as older files have it
+        yield "ssm_in.weight", weights.matrix(channels + values, width)
+    else:
+        yield "attn_qkv.weight", weights.matrix(channels, width)
+        yield "attn_gate.weight", weights.matrix(values, width)
     yield "ssm_conv1d.weight", weights.matrix(channels, count("conv_kernel"))
     for name, rows in (
-        {"ba": 2 * heads} if is_grouped else {"beta": heads, "alpha": heads}
+        {"beta": heads, "alpha": heads} if kind == "tiled" else {"ba": 2 * heads}
     ).items():
         yield f"ssm_{name}.weight", weights.matrix(rows, width)
     yield "ssm_dt.bias", weights.vector(-1.0, heads)

@@ -59,7 +59,7 @@ BY_SIGMOID: Mapping[str, Family] = {
         settings=(*DENSE_FIRST, SHARED, _GATING, _NORMED, *WINDOWS[:2], "logit_scale", _DRAFTS),
         needed=(MIXTURE[2], WINDOWS[0], "logit_scale"),
     ),
-    # Whose files name its betas of YaRN, and have the width of the shared expert.
+    # Whose files have the width of the shared expert.
     "laguna": Family(
         head_norms="each",
         experts="all",
@@ -70,7 +70,6 @@ BY_SIGMOID: Mapping[str, Family] = {
         gates_by_softplus=True,
         window=Window(4, is_full_first=True, is_plain=True),
         may_have_factors=False,
-        yarn_betas=(32.0, 1.0),
         settings=(*DENSE_FIRST, SHARED, _GATING, _NORMED, *WINDOWS, OF_WINDOWS[2]),
         needed=(MIXTURE[2],),
     ),

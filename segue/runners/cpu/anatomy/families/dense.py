@@ -23,14 +23,13 @@ DENSE: Mapping[str, Family] = {
         experts="some",
         may_bias=("attn_output", *FEED_FORWARD),
         has_long_rope=True,
-        settings=EXPERTS,
+        settings=(*EXPERTS, "rope.scaling.yarn_log_multiplier"),
     ),
     "mistral3": Family(
         "neighbours",
         experts="some",
         may_bias=("attn_output", *FEED_FORWARD),
         has_long_rope=True,
-        yarn_betas=(32.0, 1.0),
         settings=(*EXPERTS, "attention.temperature_scale", "rope.scaling.yarn_log_multiplier"),
     ),
     "qwen": Family(halves_hidden=True),
@@ -128,8 +127,11 @@ DENSE: Mapping[str, Family] = {
         may_bias=("attn_output", *FEED_FORWARD),
         divides_logits=True,
         has_long_rope=True,
+        embedding_factor=12.0,
+        depth_scale=1.4,
+        logit_width=256,
         settings=SCALES[1:],
-        needed=SCALES[1:],
+        nonzero=SCALES[1:],
     ),
     "internlm2": Family("neighbours"),
     "command-r": Family(
@@ -153,10 +155,11 @@ DENSE: Mapping[str, Family] = {
         biases=PLAIN,
         settings=("use_parallel_residual",),
     ),
+    # Larger models have two norms: the first is then the feed-forward's.
     "falcon": Family(
         norm="layer",
         has_norm_bias=True,
-        norms=("attn_norm", ""),
+        second_norm="attn_norm_2",
         residuals="parallel",
         activation="gelu",
         is_gated=False,
@@ -188,7 +191,14 @@ DENSE: Mapping[str, Family] = {
         settings=(*WINDOWS[:2], "logit_scale"),
         nonzero=WINDOWS[:1],
     ),
-    "glm4": Family("neighbours", after=AFTER, is_gate_fused=True),
+    # Models that see have sections, and may have a layer for drafts.
+    "glm4": Family(
+        "neighbours",
+        sections="side by side if told",
+        after=AFTER,
+        is_gate_fused=True,
+        settings=(SECTIONS, "nextn_predict_layers"),
+    ),
     "exaone": Family(),
     "exaone4": Family(
         rotated="windowed",
@@ -196,7 +206,7 @@ DENSE: Mapping[str, Family] = {
         after=AFTER,
         head_norms="each",
         window=Window(4, size=4096, layers=64),
-        settings=WINDOWS[:2],
+        settings=(*WINDOWS[:2], "nextn_predict_layers"),
         nonzero=WINDOWS[:1],
     ),
     "seed_oss": Family(norms=("attn_norm", "post_attention_norm")),
@@ -205,7 +215,8 @@ DENSE: Mapping[str, Family] = {
         "none", norm="layer", has_norm_bias=True, activation="gelu", is_gated=False, biases=PLAIN
     ),
     "orion": Family(norm="layer", has_norm_bias=True),
-    "hunyuan-dense": Family(head_norms="each", norms_heads_last=True),
+    # Files count one expert.
+    "hunyuan-dense": Family(head_norms="each", norms_heads_last=True, settings=EXPERTS),
     "maincoder": Family("neighbours", head_norms="each", norms_heads_last=True),
     "xverse": Family("neighbours"),
 }

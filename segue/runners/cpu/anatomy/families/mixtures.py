@@ -146,6 +146,7 @@ MIXTURES: Mapping[str, Family] = {
         needed=("expert_gating_func",),
     ),
     "glm4moe": Family(
+        sections="side by side if told",
         norms=("attn_norm", "post_attention_norm"),
         head_norms="each or none",
         experts="all",
@@ -153,7 +154,7 @@ MIXTURES: Mapping[str, Family] = {
         shared_expert="plain",
         has_choice_bias=True,
         drafts_by="norm",
-        settings=(*SIGMOID, "nextn_predict_layers"),
+        settings=(*SIGMOID, SECTIONS, "nextn_predict_layers"),
     ),
     "ernie4_5-moe": Family(
         "neighbours",
@@ -174,6 +175,6 @@ MIXTURES: Mapping[str, Family] = {
         norms_heads_last=True,
         experts="all",
         shared_expert="plain",
-        settings=(*MIXTURE, SHARED),
+        settings=(*MIXTURE, SHARED, "expert_shared_count"),
     ),
 }

@@ -1,6 +1,6 @@
 """The tensors of layers with a state that are not RWKV's: names and shapes that must or may be there."""
 
-from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.anatomy.measures import IN_ONE, Anatomy
 from segue.runners.cpu.anatomy.states.recurrence import Recurrence
 
 Shapes = dict[str, tuple[int, ...]]  # GGML's order of dimensions: columns first
@@ -10,8 +10,12 @@ KDA_PARTS = ("q", "k", "v")
 
 def _delta(anatomy: Anatomy, layer: Recurrence) -> Shapes:
     width, heads, size = anatomy.width, layer.heads, layer.size
-    own: Shapes = {"attn_qkv.weight": (width, layer.channels)}
-    own |= {"attn_gate.weight": (width, layer.taken), "ssm_out.weight": (layer.taken, width)}
+    own: Shapes = {"ssm_out.weight": (layer.taken, width)}
+    if anatomy.has_states_in_one:
+        own[IN_ONE] = (width, layer.channels + layer.taken)
+    else:
+        own |= {"attn_qkv.weight": (width, layer.channels)}
+        own |= {"attn_gate.weight": (width, layer.taken)}
     own |= {"ssm_conv1d.weight": (layer.taps, layer.channels), "ssm_norm.weight": (size,)}
     own |= {"ssm_a": (heads,), "ssm_dt.bias": (heads,)}
     if anatomy.family.is_delta_grouped:

@@ -141,7 +141,7 @@ def _heads(weights: Weights, places: Places, number: int) -> Row:
         layer.shared,
         layer.key_heads,
         layer.pairs,
-        int(anatomy.family.turns == "neighbours"),
+        int(anatomy.turns == "neighbours"),
         *(places.turns[2:4] if layer.window else places.turns[:2]),
         float_word(anatomy.query_scale * BITS_PER_NAT),
         *biases,

@@ -57,7 +57,7 @@ def _words(weights: Weights, places: Places, number: int, latent: Latent) -> Row
         latent.query_rank,
         layer.heads,
         layer.shared,
-        int(anatomy.family.turns == "neighbours"),
+        int(anatomy.turns == "neighbours"),
         *(places.turns[:2] if layer.pairs else (0, 0)),
         float_word(anatomy.query_scale * BITS_PER_NAT),
         places.turns[4] if anatomy.temperature else 0,

@@ -1,0 +1,1 @@
+"""Tensors of older files, as later ones have them."""
