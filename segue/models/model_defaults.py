@@ -56,7 +56,7 @@ _GGUF_NAMES = {
 }
 _GGUF_KEYS = ("top_k", "top_p", "min_p", "xtc_probability", "xtc_threshold", *_GGUF_NAMES)
 _MIROSTAT_KEYS = ("mirostat", "mirostat_tau", "mirostat_eta")
-# What vLLM and mistral.rs read, besides do_sample and max_new_tokens.
+# What vLLM and mistral.rs read, besides do_sample, max_new_tokens and, in vLLM since 0.33, skip_special_tokens.
 _JSON_KEYS = (
     "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
 )  # fmt: skip
@@ -90,7 +90,7 @@ def of_gguf(header: gguf.GgufHeader, file: str) -> Found:
                 sampling[field] = _number(_as_decimal(value), _RANGES[field])
         except _Wrong as wrong:
             problems.append(f"{key} {wrong}")
-    return Found(_made(file, sampling), tuple(problems))
+    return Found(_unless_empty(ModelDefaults(source=file, sampling=sampling)), tuple(problems))
 
 
 def of_config(config: Mapping[str, Any], file: str) -> Found:
@@ -109,18 +109,26 @@ def of_config(config: Mapping[str, Any], file: str) -> Found:
             most = int(_number(value, _MAX_TOKENS))
     except _Wrong as wrong:
         problems.append(f"max_new_tokens {wrong}")
-    is_greedy = config.get("do_sample") is False
-    return Found(_made(file, sampling, is_greedy, most), tuple(problems))
+    skips = config.get("skip_special_tokens")
+    if skips is not None and type(skips) is not bool:
+        problems.append(f"skip_special_tokens must be true or false, not {_shown(skips)}")
+        skips = None
+    said = ModelDefaults(
+        source=file,
+        sampling=sampling,
+        is_greedy=config.get("do_sample") is False,
+        max_tokens=most,
+        show_special=None if skips is None else not skips,
+    )
+    return Found(_unless_empty(said), tuple(problems))
 
 
-def _made(
-    source: str, sampling: dict[str, Any], is_greedy: bool = False, most: int | None = None
-) -> ModelDefaults | None:
-    if not sampling and not is_greedy and most is None:
+def _unless_empty(said: ModelDefaults) -> ModelDefaults | None:
+    if said == ModelDefaults(source=said.source):
         return None
-    if "top_k" in sampling:
-        sampling["top_k"] = max(0, sampling["top_k"])  # 0 is off, -1 too
-    return ModelDefaults(source=source, sampling=sampling, is_greedy=is_greedy, max_tokens=most)
+    if "top_k" in said.sampling:
+        said.sampling["top_k"] = max(0, said.sampling["top_k"])  # 0 is off, -1 too
+    return said
 
 
 def _number(value: Any, wanted: _Range) -> int | float:
@@ -254,4 +262,6 @@ def in_words(defaults: ModelDefaults) -> str:
     words += ["do_sample false"] if defaults.is_greedy else []
     if defaults.max_tokens is not None:
         words.append(f"max_new_tokens {defaults.max_tokens}")
+    if defaults.show_special is not None:
+        words.append(f"skip_special_tokens {str(not defaults.show_special).lower()}")
     return ", ".join(words)

@@ -24,6 +24,7 @@ class ModelDefaults(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sampling: dict[str, int | float | tuple[Step, ...]] = {}  # by field of Sampling
     is_greedy: bool = False  # its generation_config.json has do_sample false
     max_tokens: int | None = None  # no answer is longer
+    show_special: bool | None = None  # the opposite of its skip_special_tokens
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):

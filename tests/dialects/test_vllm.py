@@ -149,7 +149,7 @@ def test_members_of_a_choice_are_in_vllms_order() -> None:
     (choice,) = answer["choices"]
     assert list(choice) == [
         *("index", "text", "logprobs", "finish_reason", "stop_reason"),
-        *("token_ids", "prompt_logprobs", "prompt_token_ids", "routed_experts"),
+        *("token_ids", "prompt_logprobs", "prompt_token_ids", "routed_experts", "weight_versions"),
     ]
     assert list(choice["logprobs"]) == ["text_offset", "token_logprobs", "tokens", "top_logprobs"]
 

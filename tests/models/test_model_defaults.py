@@ -153,6 +153,8 @@ def test_a_generation_config_is_read() -> None:
     assert found.defaults == ModelDefaults(
         source="f", sampling={"presence_penalty": 1.0}, is_greedy=True, max_tokens=99
     )
+    found = of_config({"skip_special_tokens": False}, "f")
+    assert found.defaults == ModelDefaults(source="f", show_special=True)
     assert of_config({"eos_token_id": 2, "do_sample": True}, "f").defaults is None
 
 
@@ -162,6 +164,12 @@ def test_what_it_says_wrongly_is_named(key: str, value: Any) -> None:
     found = of_config({"top_p": 0.5, key: value}, "f")
     [problem] = found.problems
     assert problem.startswith(f"{key} must be a")
+    assert found.defaults == ModelDefaults(source="f", sampling={"top_p": 0.5})
+
+
+def test_a_flag_is_no_number() -> None:
+    found = of_config({"top_p": 0.5, "skip_special_tokens": 0}, "f")
+    assert found.problems == ("skip_special_tokens must be true or false, not 0",)
     assert found.defaults == ModelDefaults(source="f", sampling={"top_p": 0.5})
 
 
@@ -237,9 +245,16 @@ def test_a_named_file_must_be_right(named: Path, content: bytes, words: str) -> 
 
 def test_words_for_people(caplog: pytest.LogCaptureFixture) -> None:
     own = ModelDefaults(
-        source="f", sampling={"temperature": 0.6, "order": ("top_k",)}, is_greedy=True, max_tokens=9
+        source="f",
+        sampling={"temperature": 0.6, "order": ("top_k",)},
+        is_greedy=True,
+        max_tokens=9,
+        show_special=True,
     )
-    assert in_words(own) == "temperature 0.6, order top_k, do_sample false, max_new_tokens 9"
+    words = (
+        "temperature 0.6, order top_k, do_sample false, max_new_tokens 9, skip_special_tokens false"
+    )
+    assert in_words(own) == words
     with caplog.at_level(logging.INFO):
         model_defaults.announce("tiny", own)
     assert "tiny: sampling defaults by f: temperature 0.6" in caplog.text

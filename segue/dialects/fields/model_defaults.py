@@ -23,6 +23,7 @@ class OfModel:
     _: KW_ONLY
     is_greedy_kept: bool = False  # do_sample false takes the likeliest token
     is_bounded: bool = False  # max_new_tokens bounds every answer
+    is_special_kept: bool = False  # skip_special_tokens leaves control tokens out of texts
 
     def fill(
         self, request: CompletionRequest, own: ModelDefaults, settled: Container[str]
@@ -36,6 +37,8 @@ class OfModel:
             name: value for name, value in taken.items() if f"sampling.{name}" not in settled
         }
         filled = structs.replace(request, sampling=structs.replace(request.sampling, **values))
+        if self.is_special_kept and own.show_special is not None and "show_special" not in settled:
+            filled = structs.replace(filled, show_special=own.show_special)
         if own.max_tokens is None or not self.is_bounded:
             return filled
         asked = own.max_tokens if request.max_tokens is None else request.max_tokens

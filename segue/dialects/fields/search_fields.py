@@ -15,7 +15,7 @@ BEAMS = Field(
 LENGTH_PENALTY = Field(
     "length_penalty",
     Number(-MAX_PENALTY, MAX_PENALTY),
-    "Of beam search: log-probabilities are divided by the length to this power.",
+    "Of beam search: log-probabilities are divided by the number of generated tokens to this power.",
     "length_penalty",
 )
 PRIORITY = Field(

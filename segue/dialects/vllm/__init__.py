@@ -1,4 +1,4 @@
-"""vLLM's OpenAI-compatible server, as of 0.32."""
+"""vLLM's OpenAI-compatible server, as of 0.33."""
 
 from segue.dialects.base import Dialect, Difference, Operation
 from segue.dialects.vllm.answer import Completion, error_reply
@@ -28,7 +28,7 @@ DIFFERENCES = (
     ),
     Difference(
         "echo returns a prompt that truncate_prompt_tokens has cut as it was cut.",
-        "vLLM returns all of it, before log-probabilities of the part that was read.",
+        "vLLM returns all of a text, before log-probabilities of the part that was read; ids are cut, as here.",
     ),
     Difference(
         "truncate_prompt_tokens leaves room for max_tokens, up to half of the context.",
@@ -116,7 +116,7 @@ DIFFERENCES = (
     Difference(
         "use_beam_search refuses stop, bans, biases, min_tokens, prompt_logprobs, repetition_detection and "
         "constraints.",
-        "vLLM ignores them then, and answers as if they had not been given.",
+        "vLLM ignores them then, and answers as if they had not been given; only allowed_token_ids hold, on GPUs.",
     ),
     Difference(
         "/tokenize takes a prompt and no messages, and token_strs are texts; /detokenize answers with content beside "

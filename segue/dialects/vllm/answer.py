@@ -24,8 +24,9 @@ from segue.types import Done, Event, Finished, Prompted, Usage
 # Of a choice in an answer that is not streamed, in vLLM's order.
 _MEMBERS = (
     *("index", "text", "logprobs", "finish_reason", "stop_reason"),
-    *("token_ids", "prompt_logprobs", "prompt_token_ids", "routed_experts"),
+    *("token_ids", "prompt_logprobs", "prompt_token_ids", "routed_experts", "weight_versions"),
 )
+_WEIGHTS = "default"  # vLLM's label of weights that nobody has replaced
 
 
 class Completion(TextCompletion):
@@ -50,6 +51,7 @@ class Completion(TextCompletion):
             "stop_reason": None,
             "prompt_token_ids": None,
             "token_ids": None,
+            "weight_versions": None,
         }
 
     def _logprobs_writer(self, num_top: int, prompt: Prompted) -> LogprobsWriter:
@@ -63,9 +65,12 @@ class Completion(TextCompletion):
         return [{**choice, **ids} for choice in super()._open_choices(prompt)]
 
     def _ending(self, finished: Finished) -> dict[str, Any]:
+        ending = super()._ending(finished)
         if finished.cause == "repetition":
-            return {"finish_reason": "repetition", "stop_reason": "repetition_detected"}
-        return super()._ending(finished)
+            ending = {"finish_reason": "repetition", "stop_reason": "repetition_detected"}
+        if self._call.shape.get("weight_versions") and not self._request.beam_search:
+            ending["weight_versions"] = _spans(finished.num_tokens)
+        return ending
 
     def _usage_so_far(self, meter: Meter, choice: int) -> Usage:
         return meter.usage_of(choice)
@@ -87,6 +92,7 @@ class Completion(TextCompletion):
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
         chunk = super()._chunk(choice)
         chunk.setdefault("usage", None)
+        chunk["kv_transfer_params"] = None
         return chunk
 
     def fold(self, tally: Tally) -> Any:
@@ -107,6 +113,11 @@ class Completion(TextCompletion):
             "ec_transfer_params": None,
             "metrics": None,
         }
+
+
+def _spans(num_tokens: int) -> list[dict[str, Any]]:
+    """Which weights drew the tokens: the same drew all of them."""
+    return [{"version": _WEIGHTS, "start": 0, "end": num_tokens}] if num_tokens else []
 
 
 # --- errors --------------------------------------------------------------------------------------

@@ -147,6 +147,13 @@ ANSWER = (
         "shape.request_id",
         nullable=False,
     ),
+    Field(
+        "return_weight_versions",
+        Boolean(),
+        "Say at the end of each choice which weights drew it: `default`, for they are never replaced here.",
+        "shape.weight_versions",
+        nullable=False,
+    ),
 )
 
 SEARCH = (
@@ -187,7 +194,7 @@ _KINDS: dict[str, Callable[[Kind], Kind]] = {
     "truncate_prompt_tokens": Lax,
     **dict.fromkeys(("structured_outputs", "response_format", "guided_json"), ListedOnly),
 }
-_NOT_NULL = {"add_special_tokens", "skip_special_tokens", "include_stop_str_in_output"}
+_NOT_NULL = {"add_special_tokens", "include_stop_str_in_output"}
 
 
 def lenient(row: Field) -> Field:
@@ -215,6 +222,7 @@ OF_MODEL = OfModel(
         "min_p",
     ),
     is_bounded=True,
+    is_special_kept=True,
 )
 
 
@@ -263,6 +271,12 @@ def check_truncation(call: Call, info: ModelInfo) -> None:
         )
 
 
+def name_idle_versions(draft: Draft) -> None:
+    """Beams are not told by which weights they were found."""
+    if draft.values.get("beam_search") and draft.values.get("shape.weight_versions"):
+        draft.ignored.append(draft.given["shape.weight_versions"])
+
+
 def score_stops(draft: Draft) -> None:
     """Log-probabilities are of all tokens, as token_ids and usage are."""
     draft.values["score_stops"] = True
@@ -278,6 +292,7 @@ RULES = (
     check_lengths,
     check_greedy,
     check_beams,
+    name_idle_versions,
     check_stream_options,
     openai.name_idle_stream_options,
 )

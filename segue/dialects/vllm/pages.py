@@ -16,7 +16,7 @@ from segue.dialects.vllm.metrics import METRICS, labels
 from segue.errors import Unavailable
 from segue.types import Stats
 
-CONTRACT_VERSION = "0.32.0"  # the vLLM whose contract this is
+CONTRACT_VERSION = "0.33.0"  # the vLLM whose contract this is
 LOADING_RETRY_S = 5.0
 
 # --- tokens --------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class BeamJob(Job):
         """The one sequence of the first round: the prompt itself."""
         width, wanted = self.num_candidates, self._num_wanted(index, len(prompt))
         penalty = self.request.length_penalty
-        self._searches.append(BeamSearch(len(prompt), width, wanted, penalty, self._ends_by))
+        self._searches.append(BeamSearch(width, wanted, penalty, self._ends_by))
         sampler = Sampler(Sampling(), self.seed, 0, self._limits.vocab_size)
         root = self._sequence(index, 0, prompt, sampler, None)
         self._rounds.append([root])

@@ -2,7 +2,8 @@
 
 Pure, and deterministic: equal scores are ordered by the rank of the beam and then by the token. As in vLLM, every beam
 is continued by its 2 × width likeliest tokens; one that ends there is done, and of all others the `width` likeliest go
-on. In the end beams are ranked by their log-probability divided by (tokens of prompt and text) ** length_penalty.
+on. In the end beams are ranked by their log-probability divided by (generated tokens) ** length_penalty, as by
+Transformers: the token that ended a text is one of them.
 """
 
 import heapq
@@ -26,13 +27,11 @@ class Beam:
 class BeamSearch:
     def __init__(
         self,
-        num_prompt: int,
         width: int,
         max_tokens: int,
         length_penalty: float,
         cause: Callable[[int], Cause | None],
     ) -> None:
-        self._num_prompt = num_prompt
         self._width = width
         self._max_tokens = max_tokens
         self._penalty = length_penalty
@@ -74,9 +73,7 @@ class BeamSearch:
         return Beam(tokens, _sum(beam, score), (*beam.scores, score), cause)
 
     def _value(self, beam: Beam) -> float:
-        """The token that ends a text is not counted."""
-        length = len(beam.tokens) - (beam.cause not in (None, "max_tokens"))
-        return beam.logprob / exact_math.power(self._num_prompt + length, self._penalty)
+        return beam.logprob / exact_math.power(len(beam.tokens), self._penalty)
 
     def _is_decided(self) -> bool:
         """Whether no beam that goes on can still be among the best: log-probabilities only fall."""
@@ -85,7 +82,7 @@ class BeamSearch:
         worst = self._value(self.best(self._width)[-1])
         for beam in self.beams:  # all of one length
             length = self._max_tokens if self._penalty > 0 else len(beam.tokens)
-            if beam.logprob / exact_math.power(self._num_prompt + length, self._penalty) >= worst:
+            if beam.logprob / exact_math.power(length, self._penalty) >= worst:
                 return False
         return True
 

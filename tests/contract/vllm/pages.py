@@ -121,7 +121,7 @@ PAGES = [
         "usage",
         "/vllm/version",
         None,
-        answer={"version": "0.32.0", "segue": ANY},
+        answer={"version": "0.33.0", "segue": ANY},
         method="GET",
         source="B.2 others: /version",
     ),

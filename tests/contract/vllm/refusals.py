@@ -39,7 +39,7 @@ REFUSALS = [
     ),
     *(
         refused({name: None}, name, "compared: null is refused where a boolean has no null")
-        for name in ("add_special_tokens", "skip_special_tokens", "include_stop_str_in_output")
+        for name in ("add_special_tokens", "include_stop_str_in_output", "return_weight_versions")
     ),
     *(
         refused(

@@ -26,6 +26,7 @@ def choice(
         "stop_reason": None,
         "token_ids": None,
         "prompt_token_ids": None,
+        "weight_versions": None,
     }
     return {**base, **more}
 
@@ -54,7 +55,14 @@ def whole(*choices: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
 
 
 def chunk(*choices: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {**HEAD, "choices": list(choices), "usage": None, **more}
+    """Of a choice, or of none: that of usage, which has no null."""
+    ends = {"usage": None, **({"kv_transfer_params": None} if choices else {})}
+    return {**HEAD, "choices": list(choices), **ends, **more}
+
+
+def drawn(number: int) -> list[dict[str, Any]]:
+    """So many tokens, by weights that nobody has replaced."""
+    return [{"version": "default", "start": 0, "end": number}]
 
 
 def legacy(tokens: str, start: int = 0) -> dict[str, Any]:

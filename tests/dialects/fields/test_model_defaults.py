@@ -86,6 +86,19 @@ def test_without_sampling_mistral_rs_takes_the_likeliest() -> None:
         assert ask(other, greedy) == ask(other)
 
 
+@pytest.mark.parametrize("which", [which for which in OPERATIONS if which.startswith(READING)])
+def test_what_shows_special_tokens_is_vllms(which: str) -> None:
+    shown, hidden = (ModelDefaults(source="f", show_special=shows) for shows in (True, False))
+    own = ask(which, None).show_special
+    is_kept = which.startswith("vllm")
+    assert ask(which, shown).show_special == (True if is_kept else own)
+    assert ask(which, hidden).show_special == (False if is_kept else own)
+    if is_kept:
+        assert ask(which, shown, skip_special_tokens=None).show_special
+        assert not ask(which, shown, skip_special_tokens=True).show_special
+        assert not ask(which, shown, {"show_special": False}).show_special
+
+
 def test_a_bound_is_vllms() -> None:
     own = ModelDefaults(source="f", max_tokens=10)
     assert ask("vllm/v1/completions", own).max_tokens == 10

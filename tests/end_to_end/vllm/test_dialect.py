@@ -1,8 +1,10 @@
 """The same requests to vLLM's own server and to the dialect that stands for it, with the same model in float32.
 
-Here is what both answer alike; what they do not is listed in the dialect (`DIFFERENCES`).
+Here is what both answer alike; what they do not is listed in the dialect (`DIFFERENCES`). The dialect is that of the
+newest vLLM; what an older one does not have yet is said here.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,7 +44,18 @@ ANSWERED: list[dict[str, Any]] = [
     {"truncate_prompt_tokens": 3, "truncation_side": "right", "return_token_ids": True},
     {"use_beam_search": True, "n": 2, "max_tokens": 4},
     {"request_id": "mine"},
+    {"return_weight_versions": False},
 ]
+NEWEST = (0, 33)
+# What older ones answer otherwise.
+ANSWERED_BY_NEWEST: list[dict[str, Any]] = [
+    {"return_weight_versions": True},
+    {"return_weight_versions": True, "stop_token_ids": [100]},
+    {"skip_special_tokens": None},
+    {"prompt": [256, 100, 271], "truncate_prompt_tokens": 2, "echo": True},
+    {"use_beam_search": True, "n": 3, "max_tokens": 9, "return_weight_versions": True},
+]
+NEWEST_MEMBERS = {"weight_versions", "kv_transfer_params"}  # of a choice and of a chunk
 REFUSED: list[dict[str, Any]] = [
     {"prompt": ""},
     {"prompt": [""]},
@@ -59,7 +72,7 @@ REFUSED: list[dict[str, Any]] = [
     {"stop": ""},
     {"stream_options": {"include_usage": True}},
     {"truncate_prompt_tokens": 257},
-    {"skip_special_tokens": None},
+    {"add_special_tokens": None},
     {"request_id": None},
     {"cache_salt": "a/b"},
     {"repetition_detection": {"max_pattern_size": 2}},
@@ -71,11 +84,17 @@ REFUSED: list[dict[str, Any]] = [
 class Both(NamedTuple):
     vllm: httpx2.Client
     segue: httpx2.Client
+    is_newest: bool  # vLLM
 
     def ask(self, body: dict[str, Any]) -> tuple[httpx2.Response, httpx2.Response]:
-        theirs, ours = (each.post("v1/completions", json={**PLAIN, **body}) for each in self)
+        asked = {**PLAIN, **body}
+        theirs, ours = (each.post("v1/completions", json=asked) for each in (self.vllm, self.segue))
         assert theirs.status_code == ours.status_code, (theirs.text, ours.text)
         return theirs, ours
+
+    def known(self, members: dict[str, Any]) -> list[str]:
+        """Those of ours that this vLLM has, too."""
+        return [name for name in members if self.is_newest or name not in NEWEST_MEMBERS]
 
 
 @pytest.fixture(scope="module")
@@ -90,18 +109,31 @@ def both(tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         httpx2.Client(base_url=f"{served.url}/vllm/", timeout=300) as segue,
         httpx2.Client(transport=way, base_url="http://vllm/", timeout=300) as vllm,
     ):
-        yield Both(vllm, segue)
+        major, minor = vllm.get("version").json()["version"].split(".")[:2]
+        yield Both(vllm, segue, (int(major), int(minor)) >= NEWEST)
 
 
 @pytest.mark.parametrize("body", ANSWERED, ids=str)
 def test_answers_are_alike(both: Both, body: dict[str, Any]) -> None:
+    check_alike(both, body)
+
+
+@pytest.mark.parametrize("body", ANSWERED_BY_NEWEST, ids=str)
+def test_newer_answers_are_alike(both: Both, body: dict[str, Any]) -> None:
+    if not both.is_newest:
+        pytest.skip("this vLLM answers otherwise")
+    check_alike(both, body)
+
+
+def check_alike(both: Both, body: dict[str, Any]) -> None:
     theirs, ours = (answer.json() for answer in both.ask(body))
     assert list(theirs) == list(ours)
     for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
         assert theirs["usage"][name] == ours["usage"][name]
     assert len(theirs["choices"]) == len(ours["choices"])
     for one, other in zip(theirs["choices"], ours["choices"], strict=True):
-        assert list(one) == list(other)
+        assert list(one) == both.known(other)
+        assert one.get("weight_versions") == other["weight_versions"]
         for name in ("index", "text", "finish_reason", "stop_reason"):
             assert one[name] == other[name], name
         for name in ("token_ids", "prompt_token_ids"):
@@ -125,6 +157,24 @@ def compare(theirs: Any, ours: Any) -> None:
             compare(*pair)
     else:
         assert theirs == ours
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"return_weight_versions": True, "ignore_eos": True}], ids=str
+)
+def test_chunks_are_alike(both: Both, body: dict[str, Any]) -> None:
+    """But for their number, and for `usage`."""
+    theirs, ours = (
+        [json.loads(line.removeprefix("data: ")) for line in answer.text.split("\n\n")[:-2]]
+        for answer in both.ask({**body, "stream": True})
+    )
+    for one, other in ((theirs[0], ours[0]), (theirs[-1], ours[-1])):
+        assert set(one) == {*both.known(other)} - {"usage"}
+        assert list(one["choices"][0]) == both.known(other["choices"][0])
+        spans = [chunk["choices"][0].get("weight_versions") for chunk in (one, other)]
+        assert spans[0] == spans[1] or not both.is_newest
+    texts = ["".join(chunk["choices"][0]["text"] for chunk in each) for each in (theirs, ours)]
+    assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize("body", REFUSED, ids=str)

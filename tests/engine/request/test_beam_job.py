@@ -32,7 +32,7 @@ def ends(token: int) -> Cause | None:
 def expected(prompt: str, width: int, max_tokens: int, penalty: float = 1.0) -> Any:
     """A search whose every beam is computed from nothing."""
     tokens = FakeVocab().tokenize(prompt, True, True)
-    search = BeamSearch(len(tokens), width, max_tokens, penalty, ends)
+    search = BeamSearch(width, max_tokens, penalty, ends)
     while search.beams:
         following = []
         for beam in search.beams:

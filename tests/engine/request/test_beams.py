@@ -46,11 +46,11 @@ def searched(model: Model, search: BeamSearch, number: int) -> list[Beam]:
 
 
 def plain(
-    model: Model, num_prompt: int, width: int, max_tokens: int, penalty: float
+    model: Model, width: int, max_tokens: int, penalty: float
 ) -> list[tuple[float, tuple[int, ...]]]:
     """The same search, as vLLM describes it, without any shortcut: (score, text) best first."""
     beams: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
-    done: list[tuple[float, tuple[int, ...], int]] = []
+    done: list[tuple[float, tuple[int, ...]]] = []
     for _ in range(max_tokens):
         longer = []
         for logprob, text in beams:
@@ -58,12 +58,12 @@ def plain(
             for token in sorted(range(len(row)), key=lambda t: (-row[t], t))[: 2 * width]:
                 both = logprob + row[token]
                 if token == END:
-                    done.append((both, (*text, token), len(text)))
+                    done.append((both, (*text, token)))
                 else:
                     longer.append((both, (*text, token)))
         beams = sorted(longer, key=lambda each: -each[0])[:width]
-    done += [(logprob, text, len(text)) for logprob, text in beams]
-    valued = [(logprob / (num_prompt + size) ** penalty, text) for logprob, text, size in done]
+    done += beams
+    valued = [(logprob / len(text) ** penalty, text) for logprob, text in done]
     return sorted(valued, key=lambda each: -each[0])
 
 
@@ -73,17 +73,16 @@ def plain(
     size=st.integers(2, 6),
     width=st.integers(1, 4),
     max_tokens=st.integers(1, 6),
-    num_prompt=st.integers(1, 9),
     penalty=st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]),
 )
 def test_the_texts_are_those_of_a_plain_search(
-    seed: int, size: int, width: int, max_tokens: int, num_prompt: int, penalty: float
+    seed: int, size: int, width: int, max_tokens: int, penalty: float
 ) -> None:
     """It stops early where nothing can change any more, and finds the same."""
     small = model(seed, size)
-    search = BeamSearch(num_prompt, width, max_tokens, penalty, ends)
+    search = BeamSearch(width, max_tokens, penalty, ends)
     found = searched(small, search, width)
-    expected = plain(small, num_prompt, width, max_tokens, penalty)[:width]
+    expected = plain(small, width, max_tokens, penalty)[:width]
     assert [beam.tokens for beam in found] == [text for _, text in expected]
     for beam in found:
         assert beam.logprob == pytest.approx(
@@ -95,7 +94,7 @@ def test_the_texts_are_those_of_a_plain_search(
 @pytest.mark.parametrize("seed", range(5))
 def test_a_search_as_wide_as_the_model_is_exhaustive(seed: int) -> None:
     small, size, longest = model(seed, 3), 3, 3
-    [best] = searched(small, BeamSearch(1, size**longest, longest, 0.0, ends), 1)
+    [best] = searched(small, BeamSearch(size**longest, longest, 0.0, ends), 1)
     texts = [
         text
         for length in range(1, longest + 1)
@@ -111,7 +110,7 @@ def test_a_length_penalty_prefers_longer_texts() -> None:
         return [math.log(0.4), math.log(0.6)]
 
     short, long = (
-        searched(falling, BeamSearch(1, 2, 8, penalty, ends), 1)[0] for penalty in (-4.0, 4.0)
+        searched(falling, BeamSearch(2, 8, penalty, ends), 1)[0] for penalty in (-4.0, 4.0)
     )
     assert (short.tokens, short.cause) == ((END,), "eos")
     assert (len(long.tokens), long.cause) == (8, "max_tokens")
@@ -119,7 +118,7 @@ def test_a_length_penalty_prefers_longer_texts() -> None:
 
 def test_a_search_ends_where_nothing_can_change_any_more() -> None:
     """The end is likelier than whatever would follow the other token."""
-    search = BeamSearch(1, 1, 8, 1.0, ends)
+    search = BeamSearch(1, 8, 1.0, ends)
     search.advance([[TokenScore(END, b"", -0.01, 1, ()), TokenScore(1, b"", -4.6, 2, ())]])
     assert search.beams == []
     assert [beam.tokens for beam in search.best(2)] == [(END,)]
@@ -129,5 +128,5 @@ def test_equal_scores_are_ordered_by_token() -> None:
     def even(text: tuple[int, ...]) -> list[float]:
         return [math.log(0.2)] * 5
 
-    search = BeamSearch(1, 2, 3, 1.0, lambda token: None)
+    search = BeamSearch(2, 3, 1.0, lambda token: None)
     assert [beam.tokens for beam in searched(even, search, 2)] == [(0, 0, 0), (0, 0, 1)]
