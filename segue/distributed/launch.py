@@ -367,15 +367,15 @@ def _prompt(tokens: Sequence[int], salt: str) -> Any:
 
 
 def _error(error: Exception) -> SegueError:
-    from vllm.exceptions import GracefulHTTPError, VLLMClientError
+    from vllm.exceptions import GracefulHTTPError, RetryableRequestError, VLLMClientError
     from vllm.v1.engine.exceptions import EngineDeadError
 
     if isinstance(error, SegueError):
         return error
     if isinstance(error, EngineDeadError):
         return EngineDied("vLLM's engine ended unexpectedly; it is being started again")
-    if isinstance(error, GracefulHTTPError):  # max_num_queued_reqs, for one
-        return Unavailable(error.message, retry_after_s=_RETRY_S)
+    if isinstance(error, GracefulHTTPError | RetryableRequestError):  # max_num_queued_reqs, for one
+        return Unavailable(str(error), retry_after_s=_RETRY_S)
     if isinstance(error, VLLMClientError | Refused):
         return InvalidField(
             f"vLLM refuses this request: {error}", getattr(error, "parameter", None)

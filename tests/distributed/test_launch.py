@@ -56,7 +56,11 @@ class Client(Exception):
 
 
 class Graceful(Exception):
-    message = "The engine is busy."
+    pass
+
+
+class Retryable(Exception):
+    pass
 
 
 class Dead(Exception):
@@ -67,7 +71,11 @@ class Dead(Exception):
 def exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of vLLM, by its names."""
     named: dict[str, dict[str, Any]] = {
-        "vllm.exceptions": {"VLLMClientError": Client, "GracefulHTTPError": Graceful},
+        "vllm.exceptions": {
+            "VLLMClientError": Client,
+            "GracefulHTTPError": Graceful,
+            "RetryableRequestError": Retryable,
+        },
         "vllm.v1.engine.exceptions": {"EngineDeadError": Dead},
     }
     for name, found in named.items():
@@ -80,7 +88,8 @@ def exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (Graceful(), Unavailable),
+        (Graceful("The engine is busy."), Unavailable),
+        (Retryable("The engine is busy."), Unavailable),
         (Client(), InvalidField),
         (Refused(), InvalidField),
         (ValueError(), EngineFault),  # of what came back

@@ -14,6 +14,7 @@ from segue.distributed import launch as launching
 from segue.distributed.launch import Launch, engine_config
 from segue.distributed.request.room import Room
 from tests.support.models.tiny_hf import write_tiny_hf
+from tests.support.vllm.serve import of_serve
 from tests.support.vllm.server import NEEDS_VLLM
 from tests.support.vllm.unstarted import do_not_start
 
@@ -40,11 +41,11 @@ def leaves(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
 def serve_config(model: str, *flags: str) -> Any:
     """The configuration of `vllm serve MODEL FLAGS`."""
     from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.entrypoints.launchers.cli_args import make_arg_parser
     from vllm.usage.usage_lib import UsageContext
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    arguments = make_arg_parser(FlexibleArgumentParser()).parse_args(["--model", model, *flags])
+    parser = of_serve("make_arg_parser")(FlexibleArgumentParser())
+    arguments = parser.parse_args(["--model", model, *flags])
     made = AsyncEngineArgs.from_cli_args(arguments)
     return made.create_engine_config(UsageContext.OPENAI_API_SERVER)
 
@@ -89,10 +90,8 @@ def test_processors_are_those_that_the_model_runner_takes(tiny_gguf: Path, tmp_p
 
 
 def test_its_processes_are_started_as_by_vllm_serve(monkeypatch: pytest.MonkeyPatch) -> None:
-    from vllm.entrypoints.serve.utils.api_utils import cli_env_setup
-
     found = []
-    for set_up in (Launch(model="", name="").prepare, cli_env_setup):
+    for set_up in (Launch(model="", name="").prepare, of_serve("cli_env_setup")):
         monkeypatch.delenv("VLLM_WORKER_MULTIPROC_METHOD", raising=False)
         set_up()
         found.append(os.environ["VLLM_WORKER_MULTIPROC_METHOD"])

@@ -13,7 +13,7 @@ from tests.support.asking import complete
 from tests.support.models.tiny_hf import write_tiny_hf
 from tests.support.serving import serving
 from tests.support.vllm.processes import descendants, is_running
-from tests.support.vllm.server import GPU_OPTIONS, NEEDS_VLLM
+from tests.support.vllm.server import GPU_OPTIONS, NEEDS_VLLM, share_one_node
 from tests.support.waiting import wait_until
 
 pytestmark = [*NEEDS_VLLM, pytest.mark.timeout(1200)]  # vLLM is started twice
@@ -44,7 +44,7 @@ def test_an_engine_that_hangs_is_told_of_and_started_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # there may be one NUMA node only
+    share_one_node(monkeypatch)
     folder = write_tiny_hf(tmp_path / "tiny", tiny_gguf, context=8192)
     common = ("dtype=float32", "enforce_eager=true", "max_num_seqs=8", *GPU_OPTIONS)
     words = [word for option in (*common, *options) for word in ("--vllm-option", option)]

@@ -13,6 +13,7 @@ from tests.support.models.tiny_hf import write_tiny_hf
 from tests.support.models.tiny_reference import TinyReference
 from tests.support.serving import Served, serving
 from tests.support.vllm.processes import descendants, is_running
+from tests.support.vllm.server import share_one_node
 from tests.support.waiting import wait_until
 
 pytestmark = [
@@ -31,8 +32,7 @@ pytestmark = [
 
 @pytest.fixture
 def folder(tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    # Else vLLM binds each process to a NUMA node of its own, and this machine may have one.
-    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    share_one_node(monkeypatch)
     return str(write_tiny_hf(tmp_path / "tiny", tiny_gguf))
 
 

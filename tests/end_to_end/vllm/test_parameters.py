@@ -54,6 +54,7 @@ BODIES: list[dict[str, Any]] = [
     {"echo": True, "logprobs": 2},
     {"stop": ["x"], "include_stop_str_in_output": True},
     {"skip_special_tokens": False},
+    {"return_weight_versions": True},
     {"stream_options": {"include_usage": True}},
 ]
 
@@ -67,6 +68,7 @@ OWN = {
     "repetition_penalty": 1.05,
     "max_new_tokens": 7,
     "do_sample": True,
+    "skip_special_tokens": False,  # read by vLLM from 0.33 on
 }
 
 
@@ -155,6 +157,7 @@ def test_a_models_own_defaults_are_asked_as_by_vllm_serve(
         call = VLLM.operations[0].fill(called(sent), launched.info)
         made = ours(made_by, call.request)
         assert made.max_tokens == most
+        assert call.request.show_special is not theirs.skip_special_tokens
         assert not differing(made_by, theirs, made)
     envs.disable_envs_cache()
 

@@ -29,6 +29,13 @@ PRECISION = float(os.environ.get("SEGUE_VLLM_PRECISION", 1e-4 if IS_EXACT else 2
 GPU_OPTIONS = () if IS_EXACT else ("gpu_memory_utilization=0.15",)
 
 
+def share_one_node(patch: pytest.MonkeyPatch) -> None:
+    """vLLM on CPUs has a NUMA node for each of its processes, unless it is told otherwise: a machine may have one."""
+    patch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    # Of two copies of the model, each (data_parallel_size): vLLM 0.33 wants it to be said.
+    patch.setenv("CPU_VISIBLE_MEMORY_NODES", "0,0")
+
+
 def ids(client: httpx2.Client, text: str) -> list[int]:
     tokens: list[int] = post(client, "/tokenize", prompt=text, add_special_tokens=False)["tokens"]
     return tokens
