@@ -69,6 +69,11 @@ MAX_FILE_NAME_CHARS = 1024
 MAX_SAMPLING_STEPS = 32  # each existing step twice
 MAX_MESSAGES = 4096  # of a chat that a template is applied to
 
+# --- answers that go on past a full context (engine/request/window.py, engine/request/job.py) -----
+
+MOST_CONTEXTS = 10  # of tokens in such an answer, whatever is asked for: Ollama's
+LEAST_DROPPED = 16  # each time this part of a context: what stays is read again
+
 # --- infill without FIM tokens (engine/request/ranked_job.py, counted by request_caps.py) ---------
 
 RANKED_CANDIDATES = 8  # drawn for each prompt, unless best_of says otherwise

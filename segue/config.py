@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from segue.errors import SetupError
 from segue.setting import Setting, as_toml, table_of
+from segue.setting import said as _said
 
 FILE_VARIABLE = "SEGUE_CONFIG"
 
@@ -37,13 +38,6 @@ def user_cache_dir(environ: Mapping[str, str] = os.environ, platform: str = sys.
         raise SetupError("there is no home folder to keep models in: set SEGUE_CACHE") from None
     inside = {"darwin": "Library/Caches", "win32": "AppData/Local"}
     return home / inside.get(platform, ".cache") / "segue"
-
-
-def _said(
-    help: str, flag: str | None = None, variable: str | None = None, is_secret: bool = False
-) -> dict[str, Any]:
-    """What a field tells besides its type; flag and variable follow from its name if not given."""
-    return {"help": help, "flag": flag, "variable": variable, "is_secret": is_secret}
 
 
 _MODELS_HELP = (
@@ -85,6 +79,12 @@ class Settings:
         default=None,
         metadata=_said(
             "tokens of the longest sequence; auto: the model's own context, at most 8192 (on vLLM all of it)"
+        ),
+    )
+    context_shift: bool = field(
+        default=False,
+        metadata=_said(
+            "answers that fill the context go on, where a request does not say: in llama.cpp's dialect and the root's"
         ),
     )
     kv_memory_mib: Count | None = field(

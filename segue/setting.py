@@ -58,6 +58,13 @@ class Setting:
         return f'{words}, or "{AUTO}"' if self.is_optional else words
 
 
+def said(
+    help: str, flag: str | None = None, variable: str | None = None, is_secret: bool = False
+) -> dict[str, Any]:
+    """What a field tells besides its type; flag and variable follow from its name if not given."""
+    return {"help": help, "flag": flag, "variable": variable, "is_secret": is_secret}
+
+
 _WORDS: dict[Kind, str] = {
     "text": "a text",
     "int": "a whole number",

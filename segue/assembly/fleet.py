@@ -58,6 +58,7 @@ def build_fleet(
 
 # What Segue's own engine is told: vLLM has options of its own for these.
 _OF_OUR_ENGINE = (
+    "context_shift",
     "runner",
     "threads",
     "cpu_flavour",

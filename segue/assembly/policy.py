@@ -4,7 +4,8 @@ import logging
 
 from segue.config import Settings
 from segue.dialects import DIALECTS
-from segue.dialects.fields.defaults import read_defaults
+from segue.dialects.fields.defaults import Defaults, read_defaults
+from segue.dialects.fields.token_fields import SHIFTS
 from segue.server.admission.cors import Origins
 from segue.server.admission.hosts import Hosts, is_loopback
 from segue.server.admission.keys import Keyring, parse_key
@@ -49,11 +50,15 @@ def build_policy(settings: Settings) -> Policy:
         if settings.client_keep_alive is None
         else settings.client_keep_alive,
         log_prompts=settings.log_prompts,
-        defaults=read_defaults(
-            settings.defaults,
-            [operation.table for dialect in DIALECTS for operation in dialect.operations],
-        ),
+        defaults=_defaults(settings),
     )
+
+
+def _defaults(settings: Settings) -> Defaults:
+    tables = [operation.table for dialect in DIALECTS for operation in dialect.operations]
+    can_shift = settings.engine == "segue"
+    shifts = {SHIFTS: True} if settings.context_shift and can_shift else {}
+    return {**read_defaults(settings.defaults, tables), **shifts}
 
 
 def warn_if_open(settings: Settings) -> None:

@@ -49,6 +49,7 @@ FOREIGN = {
     **dict.fromkeys(("-ctk", "-ctv", "--cache-type-k", "--cache-type-v"), _KV_TYPE),
     **dict.fromkeys(("--kv-cache-dtype", "--pa-cache-type"), _KV_TYPE),
     **dict.fromkeys(("--server", "--v2"), "segue serve needs none: it is a server"),
+    "--keep": "it is the field n_keep of a request, with --context-shift",
     "--lora-scaled": "here it is --lora FILE@SCALE",
     **dict.fromkeys(("--enable-lora", "--lora-modules"), "here it is --lora NAME=FILE.gguf"),
     "--download-dir": "here it is --cache-dir PATH; models of Hugging Face stay in HF_HOME",

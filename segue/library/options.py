@@ -65,6 +65,9 @@ class Options(TypedDict, total=False):
     truncate_prompt_tokens: int
     truncation_side: str
     truncate_sequence: bool
+    shift: bool
+    n_keep: int
+    n_discard: int
     input_extra: Sequence[dict[str, str]]
     infill_order: str
     infill_mode: str

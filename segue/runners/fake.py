@@ -273,6 +273,8 @@ class FakeRunner:
         if slot.cells and slot.adapters != adapters:
             raise RuntimeError(f"fake runner: slot {number} was computed with other adapters")
         limits = self._capabilities
+        if past + len(tokens) > limits.context_length:
+            raise RuntimeError(f"fake runner: slot {number} would hold more than the context")
         if not (limits.can_trim or 1 <= returnable <= max(1, limits.can_give_back)):
             raise RuntimeError(f"fake runner: {returnable} tokens cannot be kept apart")
         slot.adapters = adapters

@@ -168,7 +168,7 @@ class Completions:
             request = await asyncio.to_thread(self.operation.adapt, call, engine.info)
             # The model may have been unloaded meanwhile.
             engine = await open_engine(self.models, request.model)
-        return engine.submit(request, sink)
+        return engine.submit(self.policy.caps.bounded(request), sink)
 
     def _keep(self, call: Call) -> None:
         if call.keep_s is not None:

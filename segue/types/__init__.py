@@ -31,6 +31,7 @@ from segue.types.requests import (
     Prompt,
     Repetition,
     Sampling,
+    Shift,
     Snippet,
     Truncation,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "Searching",
     "ServedAdapter",
     "Share",
+    "Shift",
     "Snippet",
     "Split",
     "Stats",

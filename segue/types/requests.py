@@ -70,6 +70,17 @@ class Truncation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     side: Literal["start", "end"] = "start"  # where it is cut
 
 
+class Shift(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer that fills the context goes on: tokens after the first ones are dropped, again and again."""
+
+    num_kept: int = (
+        0  # tokens of the prompt's start that stay, besides BOS; -1: those of the whole prompt
+    )
+    num_dropped: int = 0  # tokens that go each time; 0: half of those that do not stay
+    most_tokens: int | None = None  # of an answer, whatever max_tokens says: a server's bound
+    optional: bool = False  # an engine that cannot do it ends the answer there
+
+
 class Repetition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When a choice ends because it repeats itself: its last tokens are one pattern, so many times in a row."""
 
@@ -144,6 +155,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     prompts: tuple[Prompt, ...]
     max_tokens: int | None = 16  # None: until the context is full; 0: score the prompt only
+    shift: Shift | None = None  # None: an answer ends where the context is full
     n: int = 1
     best_of: int | None = None  # candidates drawn for each prompt; n of them are returned
     beam_search: bool = False  # search for the likeliest texts; as many beams as candidates

@@ -19,7 +19,9 @@ from segue.types import (
     Finished,
     Prompt,
     Prompted,
+    Repetition,
     Sampling,
+    Shift,
     TokenScore,
     Truncation,
     Usage,
@@ -94,9 +96,38 @@ def test_the_type_of_an_option_of_loading_is_checked(name: str, wrong: Any) -> N
         generate(options={name: wrong})
 
 
-def test_shift() -> None:
-    assert generate(shift=False).ignored == ()
-    assert generate(shift=True).ignored == ("shift",)
+@pytest.mark.parametrize(
+    ("body", "shift", "ignored"),
+    [
+        ({}, Shift(num_kept=4, optional=True), ()),
+        ({"shift": None}, Shift(num_kept=4, optional=True), ()),
+        ({"shift": True}, Shift(num_kept=4), ()),
+        ({"shift": False}, None, ()),
+        ({"options": {"num_keep": 0}}, Shift(optional=True), ()),
+        ({"options": {"num_keep": -9}}, Shift(num_kept=-1, optional=True), ()),
+        ({"options": {"num_keep": 2**40}}, Shift(num_kept=2**31 - 1, optional=True), ()),
+        ({"shift": True, "suffix": "b"}, None, ("shift",)),
+        ({"suffix": "b", "template": "{{ .Prompt }} {{ .Suffix }}"}, None, ()),
+        ({"shift": False, "options": {"num_keep": 9}}, None, ("options.num_keep",)),
+    ],
+)
+def test_shift(body: dict[str, Any], shift: Shift | None, ignored: tuple[str, ...]) -> None:
+    call = generate(**body)
+    assert (call.request.shift, call.ignored) == (shift, ignored)
+
+
+def test_the_other_route_shifts_too() -> None:
+    request = TEXT.parse({"model": "m", "prompt": "a", "max_tokens": 0}, STAMP).request
+    assert (request.max_tokens, request.shift) == (None, Shift(num_kept=4, optional=True))
+
+
+def test_one_token_again_and_again_ends_an_answer() -> None:
+    for operation in (GENERATE, TEXT):
+        asked = operation.parse({"model": "m", "prompt": "a"}, STAMP).request
+        assert asked.repetition == Repetition(max_size=1, min_count=32)
+
+
+def test_shift_is_true_or_false() -> None:
     with pytest.raises(InvalidField, match="shift must be"):
         generate(shift=1)
 
@@ -135,7 +166,12 @@ def test_options() -> None:
         ({"truncate": False}, None, ()),
         ({"truncate": True}, Truncation(num_kept=4), ()),
         ({"truncate": True, "options": {"num_keep": 9}}, Truncation(num_kept=9), ()),
-        ({"options": {"num_keep": 9}}, None, ("options.num_keep",)),
+        ({"truncate": True, "options": {"num_keep": -1}}, Truncation(), ()),
+        (
+            {"truncate": True, "shift": False, "options": {"num_keep": 9}},
+            Truncation(num_kept=9),
+            (),
+        ),
     ],
 )
 def test_truncation(

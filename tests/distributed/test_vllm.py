@@ -22,6 +22,7 @@ from segue.types import (
     Prompt,
     Repetition,
     Sampling,
+    Shift,
     Truncation,
 )
 from tests.distributed.harness import GREEDY, run, started, told
@@ -214,6 +215,19 @@ def test_a_prompt_is_told_of_before_its_choices() -> None:
     run(check())
 
 
+def test_an_answer_that_may_shift_ends_where_the_context_is_full() -> None:
+    async def check() -> None:
+        for max_tokens, shift in ((None, Shift(optional=True)), (5, Shift())):
+            async with started(StandIn()) as engine:
+                asked: dict[str, Any] = {"max_tokens": max_tokens, "sampling": GREEDY}
+                plain = await told(engine, ask("x", **asked))
+                [end] = plain.finished.values()
+                assert end.cause == ("context" if max_tokens is None else "max_tokens")
+                assert (await told(engine, ask("x", shift=shift, **asked))).essence == plain.essence
+
+    run(check())
+
+
 @pytest.mark.parametrize(
     ("fields", "code", "param"),
     [
@@ -221,6 +235,7 @@ def test_a_prompt_is_told_of_before_its_choices() -> None:
         ({"priority": 1}, InvalidField.code, "priority"),
         ({"beam_search": True, "n": 129}, InvalidField.code, "n"),
         ({"post_sampling_probs": True}, InvalidField.code, "post_sampling_probs"),
+        ({"shift": Shift(), "max_tokens": None}, InvalidField.code, "shift"),
         ({"constraint": Constraint(kind="regex", value="(")}, InvalidField.code, "grammar"),
         ({"sampling": Sampling(logit_bias={999: 1.0})}, InvalidField.code, "logit_bias"),
     ],

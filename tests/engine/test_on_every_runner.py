@@ -10,7 +10,7 @@ from segue.engine.seam import Loaded
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.fake import FakeLoader
 from segue.runners.llama.runner import LlamaLoader
-from segue.types import CompletionRequest, Prompt, Sampling
+from segue.types import CompletionRequest, Prompt, Sampling, Shift
 from tests.engine.harness import Bench, ask
 
 STORY = "then the other rain and the tea"
@@ -93,6 +93,22 @@ def test_a_stop_string_ends_it_and_stays_away(exact_bench: Bench) -> None:
     [stopped] = exact_bench.run(ask(STORY, max_tokens=24, sampling=GREEDY, stop=(stop,)))
     assert stopped.texts[0] == whole.texts[0][: whole.texts[0].index(stop)]
     assert stopped.finished[0].stop == stop
+
+
+def test_a_text_goes_on_past_its_context(bench: Bench) -> None:
+    """What is drawn after a shift has the scores that it has as a prompt."""
+    sampling = Sampling(seed=1, ignore_eos=True)
+    asked = ask(STORY, max_tokens=300, sampling=sampling, shift=Shift(num_kept=9), logprobs=0)
+    [story] = bench.run(asked)
+    tokens = [*story.prompted[0].tokens, *story.tokens[0]]
+    end = story.finished[0]
+    assert (end.num_tokens, end.num_dropped) == (300, (len(tokens) - 256) // 123 * 123 + 123)
+    window = [*tokens[:9], *tokens[9 + end.num_dropped :]]
+    [read] = bench.run(ask(window, max_tokens=0, prompt_logprobs=0, use_cache=False))
+    num_drawn = (len(tokens) - 256) % 123
+    values = [score.logprob for score in tuple(read.prompted[0].scores or ())[-num_drawn:]]
+    drawn = [score.logprob for score in story.scores[0][-num_drawn:]]
+    assert values == pytest.approx(drawn, abs=2e-3)
 
 
 def test_a_cancelled_request_leaves_its_prefix_and_nothing_else(bench: Bench) -> None:

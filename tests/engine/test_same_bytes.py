@@ -15,11 +15,12 @@ from msgspec import structs
 
 from segue import config
 from segue.engine.request.draft import Drafter
+from segue.engine.request.window import window_of
 from segue.engine.seam import Loaded
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.cpu.threads.tuning import Tuning
-from segue.types import CompletionRequest, Constraint, Sampling
-from tests.engine.harness import Bench, ask
+from segue.types import CompletionRequest, Constraint, Prompt, Sampling, Shift
+from tests.engine.harness import Bench, RequestEvents, ask
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
@@ -231,3 +232,61 @@ def test_scores_of_a_text_are_those_its_tokens_were_drawn_with(loaded: Loaded) -
         # A token that ended an answer is not shown in it, but in a prompt it is.
         shown = [structs.replace(score, is_shown=True) for score in drawn.scores[0]]
         assert list(scores) == shown
+
+
+CONTEXT = 96
+
+
+def shifting(seed: int) -> list[CompletionRequest]:
+    """Eight whose answers fill their context again and again."""
+    asked = []
+    for number, request in enumerate(requests(seed)[:8]):
+        how = Shift(num_kept=(0, 4, 40, -1)[number % 4], num_dropped=(0, 0, 9)[number % 3])
+        sampling = structs.replace(request.sampling, ignore_eos=True)
+        prompt = Prompt((str(request.prompts[0].parts[0])[:60],))
+        asked.append(
+            structs.replace(
+                request, prompts=(prompt,), max_tokens=220, stop=(), shift=how, sampling=sampling
+            )
+        )
+    return asked
+
+
+def test_answers_that_go_on_past_their_context(folder: Path) -> None:
+    """Alone, and among others with so little memory that they are preempted. Each window is a text of its own."""
+    loaded = load(folder, 8, context_length=CONTEXT)
+    alone = []
+    for request in shifting(1):
+        alone.append(bench(loaded).run(request)[0])
+        empty(loaded)
+    for chunk_rows in (16, 64):
+        crowd = bench(loaded, chunk_rows)
+        together = crowd.run(*shifting(1))
+        empty(loaded)
+        assert crowd.scheduler.stats.preemptions > 0
+        assert [story.essence for story in together] == [story.essence for story in alone]
+    for request, story in zip(shifting(1), alone, strict=True):
+        assert story.finished[0].num_dropped > 100
+        if request.logprobs is not None:
+            check_windows(loaded, request, story)
+    loaded.runner.close()
+
+
+def check_windows(loaded: Loaded, request: CompletionRequest, story: RequestEvents) -> None:
+    """What was drawn from one shift to the next has the scores that it has as a prompt of that window."""
+    prompt = [*story.prompted[0].tokens]
+    how = request.shift or Shift()
+    _, kept, dropped = window_of(how, prompt, loaded.vocab, CONTEXT)
+    assert story.finished[0].num_dropped % dropped == 0
+    tokens, scores, window = story.tokens[0], story.scores[0], prompt
+    place = 0
+    while place < len(tokens):
+        drawn = tokens[place : place + CONTEXT - len(window)]
+        wanted = scores[place : place + len(drawn)]
+        window, place = [*window, *drawn], place + len(drawn)
+        top = request.logprobs
+        [read] = bench(loaded).run(ask(window, max_tokens=0, prompt_logprobs=top))
+        empty(loaded)
+        found = tuple(read.prompted[0].scores or ())[-len(drawn) :]
+        assert [structs.replace(score, is_shown=True) for score in wanted] == list(found)
+        window = window[:kept] + window[kept + dropped :]

@@ -1,4 +1,4 @@
-"""Fields about tokens: special tokens of prompts, control tokens in texts, token ids in answers, repeated tokens."""
+"""Fields about tokens: special ones in prompts and texts, ids in answers, repeated ones, those dropped for room."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from segue.bounds import MAX_INT32, MAX_INT64
 from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch
 from segue.dialects.fields.table import Draft, Field
-from segue.types import Repetition, Truncation
+from segue.types import Repetition, Shift, Truncation
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,32 @@ REPETITION = Field(
     "repetition",
 )
 
+# Whether answers shift. A server sets it too, where requests say nothing of it (--context-shift).
+SHIFTS = "shape.shifts"
+NUM_KEPT = "shape.num_keep"
+NUM_DROPPED = "shape.num_discard"
+
+SHIFT = Field(
+    "shift",
+    Boolean(),
+    "Whether an answer goes on where the context is full, for ten of them: half of what follows the first n_keep goes.",
+    SHIFTS,
+    default=False,
+)
+KEEP = Field(
+    "n_keep",
+    Integer(-1, MAX_INT32),
+    "Tokens at the start that stay where a prompt is cut or a context shifts; then BOS besides, and -1 is the prompt.",
+    NUM_KEPT,
+)
+DISCARD = Field(
+    "n_discard",
+    Integer(0, MAX_INT32),
+    "Tokens after these that a shift drops each time; 0 is half of what is there.",
+    NUM_DROPPED,
+)
+
+
 TOKEN_ROWS = (
     Field(
         "add_special_tokens",
@@ -143,3 +169,25 @@ def truncate(draft: Draft) -> None:
         values["truncation"] = Truncation(max_tokens=values["shape.truncate_to"], side=side)
     elif "shape.truncation_side" in values:
         draft.ignored.append(draft.given["shape.truncation_side"])
+
+
+def keep_start(draft: Draft, num_kept: int = 0) -> None:
+    """What stays where the start of a prompt is cut, and where a context shifts. `num_kept`: where nothing is said.
+
+    What fills a gap does not shift: the layout around it would be lost. Nor do beams, and who asks for both is refused.
+    """
+    values, given = draft.values, draft.given
+    kept = values.get(NUM_KEPT, num_kept)
+    is_cut = "truncation" in values and values["truncation"].side == "start"
+    if is_cut:
+        values["truncation"] = replace(values["truncation"], num_kept=max(kept, 0))
+    is_gap = "infill" in values or "shape.suffix" in values
+    is_idle = is_gap or (values.get("beam_search") and SHIFTS not in given)
+    if values.get(SHIFTS) and not is_idle:
+        num_dropped = values.get(NUM_DROPPED, 0)
+        values["shift"] = Shift(
+            num_kept=kept, num_dropped=num_dropped, optional=SHIFTS not in given
+        )
+        return
+    idle = {NUM_KEPT: not is_cut, NUM_DROPPED: True, SHIFTS: values.get(SHIFTS)}
+    draft.ignored += [given[target] for target, is_so in idle.items() if is_so and target in given]

@@ -214,9 +214,19 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server tells 4294967295, which draws another answer, and what its tokenizer made of each text.",
     ),
     Difference(
-        "`n_keep`, `n_discard`, `n_cache_reuse` and what else has no effect here is named in `x-segue-ignored` "
-        "whatever its value, and settings tell 0 for the first two.",
-        "The server checks the values; a full context ends an answer there too, unless it shifts.",
+        "`n_cache_reuse` and what else has no effect here is named in `x-segue-ignored` whatever its value; so are "
+        "`n_keep` and `n_discard` without `--context-shift`, and settings tell 0 for them.",
+        "The server checks the values, and says nothing.",
+    ),
+    Difference(
+        "With `--context-shift` an answer depends on the tokens that stayed, as if they were its prompt, with every "
+        "model; at the least a sixteenth of the context goes. Ten contexts are the most that an answer has.",
+        "The server keeps what was computed of them, which still knows of those that went, and goes on without end. It "
+        "fails with `n_cmpl` above 1, and leaves shifts out where layers see a part of the context only.",
+    ),
+    Difference(
+        "What fills a gap ends where the context is full.",
+        "The server drops the beginning of its layout, and goes on without that.",
     ),
     Difference(
         "`verbose` is named in `x-segue-ignored`; settings in answers are those of completions alone.",

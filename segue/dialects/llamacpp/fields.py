@@ -15,6 +15,7 @@ from segue.dialects.fields.prompt_kinds import Prompts
 from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS, Biases
 from segue.dialects.fields.short_numbers import ShortNumbers
 from segue.dialects.fields.table import Draft, Field, complain, show
+from segue.dialects.fields.token_fields import DISCARD, KEEP, keep_start
 from segue.dialects.openai import fields as openai
 from segue.types import CUT_FIRST, Prompt
 
@@ -192,6 +193,13 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     ),
     TIMINGS,
     LORA,
+    replace(
+        KEEP,
+        doc="With --context-shift: tokens at the start, besides BOS, that stay; -1 is the prompt.",
+    ),
+    replace(
+        DISCARD, doc="With it: tokens after these that go each time; 0 is half of what is there."
+    ),
     Field("id_slot", Integer(-1, MAX_INT32, meaning={-1: UNSET}), "Any slot may serve."),
 )
 
@@ -261,6 +269,6 @@ def tell_prompt(draft: Draft) -> None:
     draft.values["echo"] = not wanted or "prompt" in wanted
 
 
-COMMON_RULES = (openai.check_candidates, sample_as_llamacpp)
+COMMON_RULES = (openai.check_candidates, sample_as_llamacpp, keep_start)
 OPENAI_RULES = (*COMMON_RULES, score_echoed_prompt)
 NATIVE_RULES = (*COMMON_RULES, tell_prompt)

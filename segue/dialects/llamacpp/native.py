@@ -108,7 +108,7 @@ class Native:
             "generation_settings": generation_settings(self._call),
             "prompt": prompt.text or "",
             "has_new_line": "\n" in choice.text,
-            "truncated": finished.cause == "context" or prompt.num_dropped > 0,
+            "truncated": _is_truncated(prompt, finished),
             "stop_type": STOP_TYPES[finished.cause],
             "stopping_word": finished.stop if isinstance(finished.stop, str) else "",
             "tokens_cached": _num_held(prompt, choice),
@@ -131,7 +131,13 @@ def _told(prompt: Prompted, split: Split) -> dict[str, Any]:
 
 def _num_held(prompt: Prompted, choice: Choice) -> int:
     """Tokens whose KV could serve the next request: the last one drawn was never computed."""
-    return len(prompt.tokens) + max(choice.finished.num_tokens - 1, 0)
+    finished = choice.finished
+    return len(prompt.tokens) + max(finished.num_tokens - 1, 0) - finished.num_dropped
+
+
+def _is_truncated(prompt: Prompted, finished: Finished) -> bool:
+    """Whether prompt and answer are not all that the context held, or not all that there would be."""
+    return finished.cause == "context" or prompt.num_dropped + finished.num_dropped > 0
 
 
 def _flat(whole: dict[str, Any], paths: tuple[str, ...]) -> dict[str, Any]:

@@ -63,9 +63,6 @@ ORDER = (
 # Grammars hold from the first token on.
 NEVER_LAZY = {"grammar_lazy": False, "grammar_triggers": [], "preserved_tokens": []}
 
-# A full context ends an answer here, so that there is nothing to keep or to discard.
-NEVER_SHIFTED = {"n_keep": 0, "n_discard": 0}
-
 
 def generation_settings(call: Call) -> dict[str, Any]:
     request = call.request
@@ -76,7 +73,8 @@ def generation_settings(call: Call) -> dict[str, Any]:
         "stop": request.stop,
         "max_tokens": num_predict,
         "n_predict": num_predict,
-        **NEVER_SHIFTED,
+        "n_keep": request.shift.num_kept if request.shift else 0,
+        "n_discard": request.shift.num_dropped if request.shift else 0,
         "n_probs": request.logprobs or 0,
         "post_sampling_probs": request.post_sampling_probs,
         "grammar": _grammar(request),

@@ -8,15 +8,20 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Ollama wraps it there too, with no way to turn it off: what was sent is not what is completed.",
     ),
     Difference(
-        "A prompt that does not fit the context is refused with 400, unless truncate is true; then an answer without a "
-        "bound gets 256 tokens of the context, or half of it.",
+        "A prompt that does not fit the context is refused with 400, unless truncate is true; then 256 tokens of the "
+        "context, or half of it, are left for an answer without a bound.",
         "Ollama cuts about half of it away and says nothing.",
     ),
     Difference(
-        "An answer without a bound ends where the context is full, and one that repeats itself goes on; every stream "
-        "has a last line.",
-        "Ollama drops the first tokens and goes on, to ten times the context, unless shift is false; after 31 equal "
-        "pieces it ends without that line, or with done false.",
+        "After a shift an answer depends on the tokens that stayed, as if they were its prompt, with any model. At the "
+        "least a sixteenth of the context goes. What fills a gap does not shift.",
+        "Ollama keeps what was computed of them, which still knows of those that went. It does not shift models of the "
+        "family deepseek2, nor those that llama.cpp cannot.",
+    ),
+    Difference(
+        "An answer whose last 32 tokens are the same ends with its last line and the reason length.",
+        "Ollama compares texts of tokens without the blanks around them; the answer ends before the 32nd without that "
+        "line, or with done false.",
     ),
     Difference(
         "think may only be false; what a model thinks is part of its response.",

@@ -1,7 +1,6 @@
 """Ollama's fields: those of `/api/generate`, with its options, and the few its `/v1/completions` reads."""
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from msgspec import UNSET
@@ -14,7 +13,6 @@ from segue.dialects.fields.kinds import (
     Boolean,
     Integer,
     Kind,
-    Mismatch,
     Number,
     OnlyEmpty,
     Stops,
@@ -24,9 +22,11 @@ from segue.dialects.fields.kinds import (
 )
 from segue.dialects.fields.short_numbers import ShortNumbers
 from segue.dialects.fields.table import Draft, Field, Table
+from segue.dialects.fields.token_fields import NUM_KEPT, SHIFTS, keep_start
+from segue.dialects.ollama.kinds import LoadablePrompt, Thinking, Unset0, Whole
 from segue.dialects.openai import fields as openai
 from segue.dialects.templates import go_template
-from segue.types import CUT_FIRST, Prompt, Truncation
+from segue.types import CUT_FIRST, Prompt, Repetition, Truncation
 
 MAX_TOP = 20
 
@@ -34,6 +34,9 @@ MAX_TOP = 20
 DEFAULT_TOP_K = 40
 DEFAULT_WINDOW = 64
 DEFAULT_KEPT = 4
+
+# What repeats one token so often ends.
+ONE_TOKEN = Repetition(max_size=1, min_count=32)
 
 
 def plain_name(name: str) -> str:
@@ -44,59 +47,6 @@ def plain_name(name: str) -> str:
 def tagged_name(name: str) -> str:
     """As Ollama lists it: clients look for the tag."""
     return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
-
-
-@dataclass(frozen=True)
-class Thinking:
-    """Only false passes: no model here reports its thinking apart from its answer."""
-
-    def read(self, value: Any) -> bool:
-        if value is not False:
-            raise Mismatch("false", value, because="the model does not support thinking")
-        return value
-
-    def schema(self) -> dict[str, Any]:
-        return {"const": False}
-
-
-@dataclass(frozen=True)
-class Whole:
-    """An integer. Of a fraction it is what stands before the point, as Ollama reads its options."""
-
-    kind: Integer
-
-    def read(self, value: Any) -> Any:
-        is_number = type(value) is float and math.isfinite(value)
-        return self.kind.read(math.trunc(value) if is_number else value)
-
-    def schema(self) -> dict[str, Any]:
-        return self.kind.schema()
-
-
-@dataclass(frozen=True)
-class Unset0:
-    """0 is the same as nothing: Ollama leaves such a value out where it passes it on."""
-
-    kind: Kind
-
-    def read(self, value: Any) -> Any:
-        is_zero = type(value) in (int, float) and value == 0
-        return UNSET if is_zero else self.kind.read(value)
-
-    def schema(self) -> dict[str, Any]:
-        return self.kind.schema()
-
-
-@dataclass(frozen=True)
-class LoadablePrompt:
-    """One text. An empty text asks for the model to be loaded and for no completion."""
-
-    def read(self, value: Any) -> tuple[Prompt, ...]:
-        text = Text(MAX_TEXT_CHARS).read(value)
-        return (Prompt((text,)),) if text else ()
-
-    def schema(self) -> dict[str, Any]:
-        return Text(MAX_TEXT_CHARS).schema()
 
 
 MODEL = Field("model", Text(256), "The name of a served model.", "model", required=True)
@@ -127,21 +77,22 @@ _SHARE = Number(0, 1, clamp=True)
 _HEAT = Number(0, MAX_NUMBER, clamp=True)
 _PENALTY = Number(-MAX_NUMBER, MAX_NUMBER, clamp=True)
 _BOUND = Integer(-1, MAX_INT32, meaning={-1: None, 0: None}, clamp=True)
+_UNBOUNDED = "Tokens to generate; without it, or with 0 and below, ten contexts of them."
 
 
 OPTIONS = (
     _option(
         "num_predict",
         Whole(_BOUND),
-        "Tokens to generate; without it, or with 0 and below, until the context is full.",
+        _UNBOUNDED,
         "max_tokens",
         default=None,
     ),
     _option(
         "num_keep",
         Whole(Integer(-1, MAX_INT32, clamp=True)),
-        "Tokens at the start that truncation keeps.",
-        "shape.num_keep",
+        "Tokens at the start that truncation and shifts of the context keep; of shifts, -1 is the prompt.",
+        NUM_KEPT,
     ),
     _option("stop", Stops(), "Texts that end the answer.", "stop"),
     _option(
@@ -229,8 +180,10 @@ GENERATE = Table(
         ),
         Field(
             "shift",
-            When(True),
-            "true has no effect: the first tokens are not dropped while an answer is written.",
+            Boolean(),
+            "Whether an answer goes on where the context is full: half of the tokens after the first num_keep go.",
+            SHIFTS,
+            default=True,
         ),
         Field("context", TokenIds(), "The context of an earlier answer.", "shape.context"),
         *(
@@ -314,12 +267,11 @@ def sample_like_ollama(draft: Draft) -> None:
     draft.values["sampling.penalize_prompt"] = True
 
 
-def keep_start(draft: Draft) -> None:
-    num_kept = max(draft.values.get("shape.num_keep", DEFAULT_KEPT), 0)
-    if "truncation" in draft.values:
-        draft.values["truncation"] = Truncation(num_kept=num_kept)
-    elif "shape.num_keep" in draft.given:
-        draft.ignored.append(draft.given["shape.num_keep"])
+def go_on(draft: Draft) -> None:
+    """Where the context is full, unless the request says otherwise; but not with one token again and again."""
+    draft.values.setdefault(SHIFTS, True)
+    keep_start(draft, DEFAULT_KEPT)
+    draft.values["repetition"] = ONE_TOKEN
 
 
 GENERATE_RULES = (
@@ -329,7 +281,7 @@ GENERATE_RULES = (
     load_at_once,
     check_raw,
     lay_out,
-    keep_start,
+    go_on,
     sample_like_ollama,
 )
 
@@ -342,7 +294,7 @@ TEXT = Table(
         Field(
             "max_tokens",
             _BOUND,
-            "Tokens to generate; without it, or with 0 and below, until the context is full.",
+            _UNBOUNDED,
             "max_tokens",
             default=None,
         ),
@@ -380,6 +332,7 @@ TEXT_RULES = (
     openai.name_a_model,
     default_top_k,
     fill_from_the_start,
+    go_on,
     sample_like_ollama,
     openai.name_idle_stream_options,
 )

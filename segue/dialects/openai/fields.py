@@ -32,7 +32,16 @@ from segue.dialects.fields.prompt_kinds import Prompts, Suffix
 from segue.dialects.fields.sampler_fields import SAMPLERS, TOKEN_LIMITS, Biases, Breakers
 from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
 from segue.dialects.fields.table import Draft, Field, Table
-from segue.dialects.fields.token_fields import REPETITION, TOKEN_ROWS, mark_special, truncate
+from segue.dialects.fields.token_fields import (
+    DISCARD,
+    KEEP,
+    REPETITION,
+    SHIFT,
+    TOKEN_ROWS,
+    keep_start,
+    mark_special,
+    truncate,
+)
 from segue.dialects.fields.tools import TOOL_ROWS, call_tool
 from segue.errors import UnknownModel
 from segue.types import Truncation
@@ -212,6 +221,9 @@ ROOT = FIELDS.extend(
     LENGTH_PENALTY,
     PRIORITY,
     REPETITION,
+    SHIFT,
+    KEEP,
+    DISCARD,
     TIMINGS,
     LAZY,
     Field(
@@ -224,6 +236,7 @@ ROOT = FIELDS.extend(
 ).with_aliases(
     max_tokens=("num_predict", "options.num_predict"),
     n=("n_cmpl",),
+    n_keep=("num_keep", "options.num_keep"),
     logprobs=("n_probs",),
     return_token_ids=("return_tokens",),
     **{
@@ -316,5 +329,6 @@ RULES = (
     mark_special,
     truncate,
     check_beams,
+    keep_start,
     name_idle_stream_options,
 )

@@ -146,9 +146,9 @@ In every dialect:
   of seeds (`--engine vllm`, unless it is `deterministic`) gives a request without one none, and sends no such header.
 - A field that a request leaves out has the default of the tables below, unless the server was started with another
   (`--default NAME=VALUE`, in any dialect's spelling). `max_tokens` is 16 in OpenAI's, vLLM's and Llama Stack's; in the
-  others an answer may fill the context. In llama.cpp's, vLLM's and mistral.rs' dialects a model's own defaults come
-  between the two, as in those systems: `general.sampling.*` of a GGUF file, `generation_config.json` of a folder
-  ([defaults.md](defaults.md)). The root and the others do not depend on the model.
+  others an answer may fill the context, and go on past it in Ollama's. In llama.cpp's, vLLM's and mistral.rs' dialects
+  a model's own defaults come between the two, as in those systems: `general.sampling.*` of a GGUF file,
+  `generation_config.json` of a folder ([defaults.md](defaults.md)). The root and the others do not depend on the model.
 - `x-segue-infill` says how a gap was filled: `fim`, by the model's own tokens, or `ranked`.
 - `x-segue-infill-kept` says how much of what stands around the gap fitted into the context, in tokens kept of tokens
   given: `prefix=640/1210, suffix=128/300, extra=0/55`.

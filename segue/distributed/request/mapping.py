@@ -74,6 +74,11 @@ REQUEST_ROWS = (
     Row("model", "segue", "which engine"),
     Row("prompts", "vllm", "as token ids"),
     Row("max_tokens", "vllm", "0 asks for 1, which is dropped"),
+    Row(
+        "shift",
+        "refused",
+        "if the answer might fill the context; what only shifts by default ends there",
+    ),
     Row("n", "segue", "a vLLM request each, once the prompt was read"),
     Row("best_of", "segue", "ranked by mean log-probability"),
     Row("beam_search", "segue", "a vLLM request of one token for each beam and round"),

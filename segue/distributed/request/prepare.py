@@ -6,6 +6,8 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from segue.distributed.launch import MAX_BEAMS, Launched
 from segue.distributed.logits.own_draws import Draw, needs_history, steps_only
 from segue.distributed.request.events import WATCHED_TOP, RequestEvents
@@ -98,9 +100,10 @@ class VllmRequests:
             self._check_constraint(request, request.constraint.param)
             grammar = self._compiler.compile(request.constraint)
             text = lark(grammar.text, request.constraint.param)
-        job = prepare(request, Model(vocab, limits))
+        job = prepare(replace(request, shift=None), Model(vocab, limits))
         job.ignored = grammar.ignored if grammar else ()
         _check_room(job, limits.context_length)
+        _check_shift(request, job, limits.context_length)
         if vocab.size > limits.vocab_size:
             _check_known(job, limits.vocab_size)
         self._check_sampler(job)
@@ -234,6 +237,19 @@ def _check_room(job: Job, context: int) -> None:
                 "prompt",
                 details={"n_prompt_tokens": candidate.num_prompt, "n_ctx": context},
             )
+
+
+def _check_shift(request: CompletionRequest, job: Job, context: int) -> None:
+    """Raise if the answer might have to shift: vLLM cannot be asked again in the middle of one, with the same draws."""
+    if request.shift is None or request.shift.optional or request.max_tokens == 0:
+        return
+    wanted, longest = request.max_tokens, max(each.num_prompt for each in job.sequences)
+    if wanted is None or longest + wanted > context:
+        raise InvalidField(
+            "shift: the vLLM engine cannot do this: an answer ends where the context is full. Leave it out, or ask "
+            "for fewer tokens",
+            "shift",
+        )
 
 
 def _check_known(job: Job, vocab_size: int) -> None:

@@ -38,6 +38,7 @@ def check_beams(request: CompletionRequest) -> None:
         ("n_indent", request.min_indent),
         ("t_max_predict_ms", request.time_limit_s),
         ("repetition_detection", request.repetition),
+        ("shift", request.shift),
         ("min_tokens", s.min_tokens),
         ("logit_bias", s.logit_bias or s.text_bias),
         ("allowed_token_ids", s.allowed_token_ids is not None),

@@ -52,6 +52,11 @@ class Drafter:
         self._first, self._further = _Share(0.3), _Share(0.7)
         self._is_copying = False  # the last token was foreseen
 
+    def forget(self, num_tokens: int) -> None:
+        """Tokens were taken out of the text: what is left, so many, is indexed anew, as a prompt is."""
+        self._num_prompt = num_tokens
+        self._prompt, self._output = GramIndex(0), GramIndex(num_tokens)
+
     def draft(self, tokens: list[int], count: int) -> list[int]:
         """`count` tokens that may come after `tokens`, or none."""
         start = self._source(tokens)

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 import msgspec
 
+from segue.bounds import MOST_CONTEXTS
 from segue.detokenizer import decode
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.constraints.guide import Guide
 from segue.engine.request.output import Output, Shown
 from segue.engine.request.repetition import RepetitionWatch
 from segue.engine.request.sequence import KvKey, Limits, PromptScoring, Sequence, SequenceKey
+from segue.engine.request.window import Window, window_of
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Mix, Model
@@ -131,7 +133,7 @@ class Job:
     def _candidates(self, index: int, prompt: list[int]) -> list[Sequence]:
         request, grammar = self.request, self._prepared.grammar
         wanted = self._num_wanted(index, len(prompt))
-        kv = self._kv(index)
+        kv, window = self._kv(index), self._window(prompt)
         made: list[Sequence] = []
         for candidate in range(self.num_candidates if wanted else 1):
             sampler = Sampler(
@@ -155,7 +157,7 @@ class Job:
                         request.include_stop,
                         self.scores_stops,
                     ),
-                    limits=Limits(wanted, request.time_limit_s, self._watch(wanted)),
+                    limits=Limits(wanted, request.time_limit_s, self._watch(wanted), window),
                     guide=Guide(grammar) if grammar else None,
                     scoring=PromptScoring(None if candidate else request.prompt_logprobs),
                     kv=kv,
@@ -165,13 +167,23 @@ class Job:
         return made
 
     def _watch(self, wanted: int) -> RepetitionWatch | None:
+        """No pattern is longer than a context, however long the answer may be."""
         how, least = self.request.repetition, self.request.sampling.min_tokens
-        return None if how is None else RepetitionWatch(how, least, wanted)
+        if how is None:
+            return None
+        size = min(how.max_size, self._limits.context_length)
+        return RepetitionWatch(msgspec.structs.replace(how, max_size=size), least, wanted)
 
     def _num_wanted(self, index: int, num_prompt: int) -> int:
-        room = self._limits.context_length - num_prompt
-        wanted = self.request.max_tokens
-        return room if wanted is None else min(wanted, room)
+        context, shift = self._limits.context_length, self.request.shift
+        room = context - num_prompt if shift is None else MOST_CONTEXTS * context
+        bounds = (self.request.max_tokens, None if shift is None else shift.most_tokens)
+        return min([room, *(each for each in bounds if each is not None)])
+
+    def _window(self, prompt: list[int]) -> Window | None:
+        how = self.request.shift
+        context = self._limits.context_length
+        return None if how is None else window_of(how, prompt, self._vocab, context)
 
     def _kv(self, index: int) -> KvKey:
         """Of a prompt's sequences. Without the cache only they share what they compute.
@@ -258,6 +270,7 @@ class Job:
             stop=sequence.stop,
             prompt_s=sequence.prompt_s,
             decode_s=sequence.decode_s,
+            num_dropped=sequence.num_dropped,
         )
         told: list[Event] = [end] if rest is None else [self._delta(sequence, rest), end]
         events = self._emit(sequence, told)

@@ -5,6 +5,10 @@ Few facts are stored, the rest is derived:
     tokens      [ prompt ............ | output ...... ]
     computed     -------------------->                   tokens whose KV is in the slot
     pending                           <-------------->   what the next spans compute; 1 token while decoding
+
+If it has a `window` (window.py), `shift` takes tokens out of `tokens` when they fill that: `num_dropped` so far. So
+`tokens` is always what its slot holds and is to hold. What looks at the whole text has a history of its own (penalties,
+DRY, the constraint, its output).
 """
 
 from typing import NamedTuple
@@ -13,6 +17,7 @@ from segue.engine.constraints.guide import Guide
 from segue.engine.request.draft import Drafter
 from segue.engine.request.output import Output, Shown
 from segue.engine.request.repetition import RepetitionWatch
+from segue.engine.request.window import Window
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.scores import Scores, empty, score
 from segue.engine.seam import Logits, Mix
@@ -40,6 +45,7 @@ class Limits(NamedTuple):
     max_tokens: int
     time_limit_s: float | None = None
     repetition: RepetitionWatch | None = None
+    window: Window | None = None  # None: it ends where the context is full, by `max_tokens`
 
 
 class PromptScoring(NamedTuple):
@@ -68,7 +74,8 @@ class Sequence:
         self.request_id, self.prompt_index, self.candidate = key
         self.tokens = list(prompt)
         self.num_prompt = len(prompt)
-        self.max_tokens, self.time_limit_s, self.repetition = limits
+        self.num_dropped = 0  # of `tokens`, which are no longer there
+        self.max_tokens, self.time_limit_s, self.repetition, self.window = limits
         self.sampler = sampler
         self.output = output
         self.salt, self.adapters = kv
@@ -106,7 +113,18 @@ class Sequence:
 
     @property
     def num_output(self) -> int:
-        return len(self.tokens) - self.num_prompt
+        return self.num_dropped + len(self.tokens) - self.num_prompt
+
+    @property
+    def num_left(self) -> int:
+        """How many more tokens it can get before it ends, or must drop some."""
+        left = self.max_tokens - self.num_output
+        return left if self.window is None else min(left, self.window.size - len(self.tokens))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it must drop tokens before it can go on."""
+        return self.window is not None and self.has_draws and self.num_left == 0
 
     @property
     def num_pending(self) -> int:
@@ -204,7 +222,7 @@ class Sequence:
             self.cause = "indent"
         elif self.guide is not None and self.guide.accept(token):
             self.cause = "constraint"
-        elif len(self.tokens) - self.num_prompt >= self.max_tokens:
+        elif self.num_output >= self.max_tokens:
             self._end_by("max_tokens")
         elif self.time_limit_s is not None and self._is_past(self.time_limit_s, piece):
             self._end_by("time")
@@ -245,6 +263,17 @@ class Sequence:
         first = self.leader if self.ends_anywhere and self.leader is not None else self
         begun = self.last_token_s if first.first_token_s is None else first.first_token_s
         return self.last_token_s - begun > limit_s
+
+    def shift(self, num_held: int) -> None:
+        """Drop tokens, since they fill the window. Of the first ones its slot holds `num_held` from now on."""
+        if self.window is None:
+            raise RuntimeError("a sequence without a window drops no tokens")
+        _, kept, dropped = self.window
+        del self.tokens[kept : kept + dropped]
+        self.num_dropped += dropped
+        self.computed, self.checkpoint_at = num_held, 0
+        self.num_top = self.scores = None  # of the prompt, which is not what the slot holds
+        self.drafter.forget(len(self.tokens))
 
     def rewind(self) -> None:
         """Reset after preemption: the KV is lost and is computed again from the tokens, which stay."""

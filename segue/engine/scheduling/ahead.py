@@ -104,9 +104,10 @@ class Ahead:
         """
         slot, before, past, _, adapters, _ = span
         past += len(before)
-        position = past + 1 - sequence.num_prompt
-        if position >= sequence.max_tokens:
-            return True
+        num_open = past + 1 - len(sequence.tokens)
+        position = sequence.num_output + num_open
+        if num_open >= sequence.num_left:
+            return True  # it ends, or drops tokens before it goes on
         tokens: tuple[int, ...] = ()
         returnable = 1
         if sequence.guide is not None:

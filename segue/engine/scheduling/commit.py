@@ -128,6 +128,8 @@ class Committer:
             self._score_next(sequence, self._logits[row - 1 : row])
         if sequence.cause is not None:
             events += self._end(job, sequence)
+        elif sequence.is_full:
+            self._memory.shift(sequence)
         return events
 
     def _score_next(self, sequence: Sequence, last: Logits) -> None:

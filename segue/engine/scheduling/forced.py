@@ -28,6 +28,6 @@ class Forced:
         guide = sequence.guide
         if guide is None or sequence.sampler.is_penalising or not guide.is_ready:
             return ()
-        most = sequence.max_tokens - sequence.num_output - num_draft - 1
+        most = sequence.num_left - num_draft - 1
         found = guide.forced[num_draft : num_draft + min(most, MAX_FORCED)]
         return found if self.is_certain(sequence, found) else ()

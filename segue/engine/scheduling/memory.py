@@ -170,6 +170,18 @@ class Memory:
         if sequence.scores is not None and sequence.score_from == 1:
             self._cache.keep_scores(slot, sequence.scores, sequence.tokens[end])
 
+    def shift(self, sequence: Sequence) -> None:
+        """The sequence drops tokens. What it keeps at the start stays in its slot, if that can be trimmed: in whole
+        blocks, since a part of one that others hold too would take another."""
+        slot, window = sequence.slot, sequence.window
+        if slot is None or window is None:
+            raise RuntimeError("memory: only a running sequence that has a window drops tokens")
+        can_keep = window.kept - window.kept % self._limits.cells_per_block
+        sequence.shift(can_keep if self._limits.can_trim else 0)
+        self._cache.remove(slot)  # with scores that are those of other tokens now
+        self.remember(sequence)
+        self.trim(sequence)
+
     def outgrow(self, sequence: Sequence) -> None:
         """The sequence starts to draw tokens, and its slot cannot be trimmed: others can no longer share it."""
         if sequence.slot is not None:

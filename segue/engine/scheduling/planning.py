@@ -100,7 +100,7 @@ class Planner:
         if not proposer or count <= 0:
             return Proposals({}, 0)
         return proposer.propose(
-            (sequence, min(count, sequence.max_tokens - sequence.num_output - 1))
+            (sequence, min(count, sequence.num_left - 1))
             for sequence in decoding
             if not (sequence.awaits_mask or sequence.forced or sequence in self._drafted)
         )
@@ -119,7 +119,7 @@ class Planner:
             MAX_FORCED,
             limits.most_returnable - 1,
             limits.max_rows - batch.num_rows - num_left - self._rows_for_prompts,
-            sequence.max_tokens - sequence.num_output - 1,
+            sequence.num_left - 1,
             self._runner.cells_free - batch.num_cells - 2 * limits.cells_per_block,
         )
         draft = list(draft[: max(limit, 0)])

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from segue.bounds import LONGEST_MIDDLE, RANKED_CANDIDATES
 from segue.dialects.base import Call
 from segue.errors import InvalidField
@@ -59,6 +61,13 @@ class Caps:
         if min(longest, context_length) * num_candidates > self.total_tokens:
             message = f"times {num_candidates} candidates may be at most {self.total_tokens} tokens"
             raise _refuse(call, "max_tokens", f"{message} on this server")
+
+    def bounded(self, request: CompletionRequest) -> CompletionRequest:
+        """The request, whose answers end at this server's bound where they go on past their context."""
+        if request.shift is None:
+            return request
+        most = self.total_tokens // (len(request.prompts) * request.num_candidates)
+        return replace(request, shift=replace(request.shift, most_tokens=most))
 
 
 def candidates(request: CompletionRequest, has_fim: bool) -> int:

@@ -3,9 +3,10 @@ from typing import Any
 import pytest
 
 from segue.dialects.base import Call, Stamp
+from segue.dialects.fields.token_fields import SHIFTS
 from segue.dialects.openai import OPENAI
 from segue.errors import InvalidField
-from segue.types import Prompt, Repetition, Truncation
+from segue.types import Prompt, Repetition, Shift, Truncation
 
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=99, fingerprint="f")
 
@@ -57,6 +58,52 @@ def test_truncation(body: dict[str, Any], truncation: Truncation | None) -> None
 )
 def test_repetition(sent: Any, meant: Repetition | None) -> None:
     assert parse(repetition_detection=sent).request.repetition == meant
+
+
+@pytest.mark.parametrize(
+    ("body", "shift", "ignored"),
+    [
+        ({}, None, ()),
+        ({"shift": True}, Shift(), ()),
+        ({"shift": True, "n_keep": 5, "n_discard": 7}, Shift(num_kept=5, num_dropped=7), ()),
+        ({"shift": True, "num_keep": -1}, Shift(num_kept=-1), ()),
+        ({"shift": True, "options": {"num_keep": 3}}, Shift(num_kept=3), ()),
+        ({"shift": False, "n_keep": 5, "n_discard": 7}, None, ("n_keep", "n_discard")),
+        ({"n_keep": 5, "truncate_sequence": True}, None, ()),
+        ({"n_keep": 5, "truncate_prompt_tokens": 9, "truncation_side": "right"}, None, ("n_keep",)),
+        ({"prompt": "a", "suffix": "b", "shift": True}, None, ("shift",)),
+        ({"prompt": "a", "use_beam_search": True, "shift": True}, Shift(), ()),
+    ],
+)
+def test_shift(body: dict[str, Any], shift: Shift | None, ignored: tuple[str, ...]) -> None:
+    call = parse(**body)
+    assert (call.request.shift, call.ignored) == (shift, ignored)
+
+
+def test_a_server_may_let_answers_shift_that_say_nothing_of_it() -> None:
+    complete = OPENAI.operations[0]
+    for body, shift in (
+        ({}, Shift(optional=True)),
+        ({"shift": False}, None),
+        ({"shift": True}, Shift()),
+        ({"use_beam_search": True}, None),
+        ({"suffix": "b"}, None),
+    ):
+        call = complete.parse({"prompt": "a", **body}, STAMP, {SHIFTS: True})
+        assert (call.request.shift, call.ignored) == (shift, ())
+
+
+def test_what_stays_of_a_prompt_that_is_cut() -> None:
+    assert parse(truncate_sequence=True, n_keep=5).request.truncation == Truncation(num_kept=5)
+
+
+@pytest.mark.parametrize(
+    "body", [{"n_keep": -2}, {"n_keep": 2**31}, {"n_discard": -1}, {"n_discard": 2**63}]
+)
+def test_what_stays_and_goes_is_in_range(body: dict[str, Any]) -> None:
+    (name,) = body
+    with pytest.raises(InvalidField, match=f"{name} must be"):
+        parse(shift=True, **body)
 
 
 def test_a_misspelt_limit_of_repetition_is_refused() -> None:

@@ -105,7 +105,8 @@ def test_refusals_name_the_field() -> None:
         check(msgspec.structs.replace(request(), post_sampling_probs=True))
     assert caught.value.param == "post_sampling_probs"
     assert [row.field for row in REQUEST_ROWS + SAMPLING_ROWS if row.how == "refused"] == [
-        "post_sampling_probs"
+        "shift",
+        "post_sampling_probs",
     ]
 
 

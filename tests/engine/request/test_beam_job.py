@@ -18,6 +18,7 @@ from segue.types import (
     Prompt,
     Repetition,
     Sampling,
+    Shift,
     TokenScore,
 )
 from tests.engine.harness import Bench, RequestEvents, ask
@@ -156,6 +157,7 @@ def test_an_end_token_ends_a_beam() -> None:
         ({"sampling": Sampling(bad_words=("x",))}, "bad_words"),
         ({"sampling": Sampling(min_tokens=2)}, "min_tokens"),
         ({"repetition": Repetition(max_size=4)}, "repetition_detection"),
+        ({"shift": Shift()}, "shift"),
         ({"prompt_logprobs": 1}, "prompt_logprobs"),
         ({"post_sampling_probs": True, "logprobs": 1}, "post_sampling_probs"),
         ({"min_indent": 4}, "n_indent"),

@@ -36,7 +36,7 @@ class Guesses:
 
     def _draft(self, sequence: Sequence) -> list[int]:
         key = SequenceKey(sequence.request_id, sequence.prompt_index, sequence.candidate)
-        rest = self._known.get(key, [])[len(sequence.tokens) :]
+        rest = self._known.get(key, [])[sequence.num_dropped + len(sequence.tokens) :]
         wrong = [self._chance.choice([97, 98, 32])] * self._chance.choice([0, 0, 1, 2])
         return rest[: self._chance.choice([0, 0, 1, 3, 9])] + wrong
 

@@ -112,6 +112,18 @@ def test_a_candidate_is_never_longer_than_the_context() -> None:
     SMALL.check_length(call(max_tokens=50, n=2), context_length=80)
 
 
+def test_answers_that_go_on_past_their_context_end_there() -> None:
+    """Not refused: in some dialects they go on though nobody has asked for it."""
+    for max_tokens in (-1, 10**6):
+        asked = call(max_tokens=max_tokens, shift=True, n=2)
+        SMALL.check_length(asked, context_length=50)
+        bounded = SMALL.bounded(asked.request)
+        assert bounded.shift is not None
+        assert (bounded.max_tokens, bounded.shift.most_tokens) == (asked.request.max_tokens, 50)
+    plain = call().request
+    assert SMALL.bounded(plain) is plain
+
+
 def test_the_size_of_a_constraint_is_told_under_its_own_name() -> None:
     for value in ("x" * 21, ("x" * 11, "y" * 10)):
         constraint = Constraint(kind="regex", value=value, param="guided_regex")

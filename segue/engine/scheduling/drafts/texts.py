@@ -53,7 +53,7 @@ def _may_draft(sequence: Sequence) -> bool:
 
 
 def _chances(sequence: Sequence, most: int, num_open: int) -> Iterable[float]:
-    left = sequence.max_tokens - sequence.num_output - num_open
+    left = sequence.num_left - num_open
     return sequence.drafter.chances(sequence.tokens, min(most, left - 1), num_open)
 
 

@@ -23,7 +23,7 @@ from segue.engine.scheduling.drafts.payoff import Payoff
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Logits, Runner, Span
 from segue.runners.fake import EOS, FakeRunner, default_capabilities
-from segue.types import CompletionRequest, Constraint, Sampling
+from segue.types import CompletionRequest, Constraint, Sampling, Shift
 from tests.engine.harness import Bench, ask, ticking
 from tests.engine.scheduling.ahead_runner import arrive, check_answers, runner
 
@@ -95,16 +95,21 @@ KINDS: tuple[dict[str, Any], ...] = (
 )
 
 
+CONTEXT = 64
+
+
 def requests(plan: list[tuple[int, int, int]]) -> list[CompletionRequest]:
+    """Some go on past their context."""
+    how = Shift(num_kept=9)
     return [
-        ask("some words " * length + str(kind), max_tokens=count, **KINDS[kind])
+        ask("some words " * length + str(kind), max_tokens=count, shift=how, **KINDS[kind])
         for kind, length, count in plan
     ]
 
 
 ARRIVALS: dict[str, st.SearchStrategy[Any]] = {
     "plan": st.lists(
-        st.tuples(st.integers(0, len(KINDS) - 1), st.integers(0, 8), st.integers(0, 25)),
+        st.tuples(st.integers(0, len(KINDS) - 1), st.integers(0, 5), st.integers(0, 40)),
         min_size=1,
         max_size=5,
     ),
@@ -116,6 +121,10 @@ ARRIVALS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+def roomy() -> Bench:
+    return bench(None, target=FakeRunner(default_capabilities(context_length=CONTEXT)))
+
+
 def check_outputs(
     helped_by: Callable[[FakeRunner], Bench],
     plan: list[tuple[int, int, int]],
@@ -125,13 +134,13 @@ def check_outputs(
 ) -> None:
     """Outputs are those without drafts, whoever comes, goes or is preempted meanwhile."""
     asked, chance = requests(plan), random.Random(luck)
-    alone = {request.request_id: bench(None).run(request)[0] for request in asked}
+    alone = {request.request_id: roomy().run(request)[0] for request in asked}
     target = runner(
         can_give_back=can_give_back,
         rows_ahead=rows_ahead,
-        context_length=140,
+        context_length=CONTEXT,
         num_slots=chance.choice([4, 64]),
-        num_cells=chance.choice([150, 65536]),
+        num_cells=chance.choice([75, 65536]),
     )
     helped = ticking(helped_by(target))
     helped.may_go_on = lambda: chance.random() < 0.9
