@@ -59,6 +59,14 @@ def test_python_prints_the_answer(served: Live, name: str) -> None:
     assert run("python", code) == wanted(served, STOPPED) * 2
 
 
+def test_what_ollamas_package_does_not_take_is_sent_without_it(served: Live) -> None:
+    body = {**STOPPED, "max_tokens": -1}
+    bodies = [{**body, "stream": stream} for stream in (False, True)]
+    code = "\n".join(program("python", "ollama", served.url, body) for body in bodies)
+    assert "'shift': False" in code
+    assert run("python", code) == wanted(served, body) * 2
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_javascript_prints_the_answer(served: Live, name: str, stream: bool) -> None:

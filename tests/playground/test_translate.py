@@ -35,6 +35,8 @@ fields = st.fixed_dictionaries(
         "repetition_penalty": st.floats(0.5, 2),
         "suffix": st.text(max_size=4),
         "guided_choice": st.just(["yes", "no"]),
+        "shift": st.booleans(),
+        "n_keep": st.integers(-1, 9),
     },
 )
 
@@ -95,6 +97,24 @@ def test_what_a_dialect_cannot_say_is_named() -> None:
     body = PLAIN | {"guided_regex": "a+", "n": 2}
     assert translate(body, SOURCE, BY_NAME["ollama"]).lost == ("n", "guided_regex")
     assert "top_k" in translate(PLAIN, SOURCE, BY_NAME["llamafile"]).lost
+
+
+def test_whether_an_answer_goes_on_past_its_context() -> None:
+    def said(name: str, **more: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+        _, _, body, lost = translate(PLAIN | more, SOURCE, BY_NAME[name])
+        return body, lost
+
+    body, lost = said("ollama", max_tokens=-1)
+    assert (body["shift"], lost) == (False, ())
+    assert "shift" not in said("ollama")[0]
+    body, lost = said("ollama", shift=True, n_keep=7)
+    assert (body["shift"], body["options"]["num_keep"], lost) == (True, 7, ())
+    body, lost = said("ollama", shift=True)
+    assert (body["shift"], body["options"]["num_keep"], lost) == (True, 0, ())
+    assert said("ollama", shift=True, n_discard=9)[1] == ("shift",)
+    for name in ("llamacpp", "vllm"):
+        assert said(name, shift=True, temperature=0)[1] == ("shift",)
+    assert said("vllm", shift=False)[1] == ()
 
 
 def test_a_schema_that_allows_other_properties_says_so_where_they_are_not_expected() -> None:

@@ -83,7 +83,7 @@ def _curl(translation: Translation, url: str, needs_key: bool) -> str:
 def _python(translation: Translation, url: str, needs_key: bool) -> str:
     if translation.path.endswith("/completions"):
         return _openai_package(translation, url, needs_key)
-    if translation.dialect == "ollama":
+    if translation.dialect == "ollama" and translation.body.keys() <= _OLLAMA_NAMES:
         return _ollama_package(translation, url, needs_key)
     return _plain_python(translation, url, needs_key)
 
@@ -132,13 +132,15 @@ def _printed(call: str, translation: Translation, loop: str, text: str) -> str:
 
 def _plain_python(translation: Translation, url: str, needs_key: bool) -> str:
     key = ', "authorization": "Bearer " + os.environ["SEGUE_API_KEY"]' if needs_key else ""
-    read = (
-        "    for line in answer:\n"
-        '        if line.startswith(b"data: "):\n'
-        '            print(json.loads(line[6:])["content"], end="", flush=True)\n'
-        if translation.body.get("stream")
-        else '    print(json.load(answer)["content"], end="")\n'
-    )
+    is_lines = translation.dialect == "ollama"  # else events
+    name, start = ("response", "{") if is_lines else ("content", "data: ")
+    read = f'    print(json.load(answer)["{name}"], end="")\n'
+    if translation.body.get("stream"):
+        read = (
+            "    for line in answer:\n"
+            f'        if line.startswith(b"{start}"):\n'
+            f'            print(json.loads(line[{0 if is_lines else len(start)}:])["{name}"], end="", flush=True)\n'
+        )
     if translation.body.get("n_cmpl", 1) > 1 and not translation.body.get("stream"):
         read = '    for part in json.load(answer):\n        print(part["content"], end="")\n'
     return (

@@ -1,4 +1,4 @@
-"""The same request in another dialect, found by the targets of both tables: no field is mapped by hand.
+"""The same request in another dialect, found by the targets of both tables: hardly a field is mapped by hand.
 
 A translated body is parsed by the dialect's own rows and compared with the original request, so that every field that
 the dialect cannot express is named.
@@ -14,8 +14,9 @@ from segue.dialects.base import Dialect, Operation, Stamp
 from segue.dialects.fields.closed_schemas import WITH_SCHEMAS, others_too
 from segue.dialects.fields.kinds import Mismatch
 from segue.dialects.fields.table import Field
+from segue.dialects.fields.token_fields import NUM_DROPPED, NUM_KEPT, SHIFTS
 from segue.errors import RequestError
-from segue.types import CompletionRequest, Constraint, ModelInfo, Sampling
+from segue.types import CompletionRequest, Constraint, ModelInfo, Sampling, Shift
 
 _STAMP = Stamp(request_id="", public_id="", created=0, seed=0, fingerprint="")
 # Identity, bookkeeping, and what each system reports in its own way: not compared.
@@ -53,6 +54,8 @@ def translate(
         translated = _beginning({**body, "prompt": text}, operation, dialect.name)
     wires = _wires(body, source)
     for target in _differing(translated, operation, wanted, info):
+        if target == "shift":
+            _put_shift(translated, operation, wanted.shift)
         for row in operation.table.rows:
             if row.target == target and (found := _wire(row, wires, wanted)) is not None:
                 _put(translated, row.name, found)
@@ -121,6 +124,16 @@ def _put(translated: dict[str, Any], name: str, value: Any) -> None:
         translated[group] = value
 
 
+def _put_shift(translated: dict[str, Any], operation: Operation, wanted: Shift | None) -> None:
+    """What dialects tell in up to three fields."""
+    values: dict[str, Any] = {SHIFTS: wanted is not None}
+    if wanted is not None:
+        values |= {NUM_KEPT: wanted.num_kept, NUM_DROPPED: wanted.num_dropped}
+    for row in operation.table.rows:
+        if row.target in values:
+            _put(translated, row.name, values[row.target])
+
+
 # --- whether two requests ask for the same -------------------------------------------------------
 
 
@@ -150,6 +163,7 @@ def _values(request: CompletionRequest) -> dict[str, Any]:
     }
     # Whether text around a gap may spell special tokens is each system's own rule.
     values["prompts"] = tuple(prompt.parts for prompt in request.prompts)
+    values["shift"] = request.shift and structs.replace(request.shift, optional=False)
     return values | {
         f"sampling.{name}": _setting(request.sampling, name) for name in Sampling.__struct_fields__
     }
@@ -181,8 +195,10 @@ def _plain(constraint: Constraint) -> tuple[str, Any]:
 
 
 def _matters(target: str, wanted: CompletionRequest) -> bool:
-    if target == "echo":
-        return wanted.echo  # a system may echo without being asked
+    if target in ("echo", "repetition"):
+        return bool(getattr(wanted, target))  # a system may do that without being asked
+    if target == "shift":  # an answer with a bound seldom fills the context
+        return wanted.shift is not None or wanted.max_tokens is None
     rule = _MATTERS.get(target)
     return rule is None or rule(wanted.sampling)
 
