@@ -56,9 +56,9 @@ def build_policy(settings: Settings) -> Policy:
 
 def _defaults(settings: Settings) -> Defaults:
     tables = [operation.table for dialect in DIALECTS for operation in dialect.operations]
-    can_shift = settings.engine == "segue"
-    shifts = {SHIFTS: True} if settings.context_shift and can_shift else {}
-    return {**read_defaults(settings.defaults, tables), **shifts}
+    read = read_defaults(settings.defaults, tables)
+    shifts = settings.context_shift and settings.engine == "segue"
+    return {**read, SHIFTS: True} if shifts else read
 
 
 def warn_if_open(settings: Settings) -> None:
