@@ -93,9 +93,7 @@ class Finished(Struct, frozen=True, tag=True, array_like=True):
     stop: str | int | None = None
     prompt_s: float = 0.0  # seconds from its first computed prompt token to its first output token
     decode_s: float = 0.0  # seconds from its first output token to its last
-    num_dropped: int = (
-        0  # tokens of prompt and answer that left the context, so that it could go on
-    )
+    num_dropped: int = 0  # tokens of prompt and answer that left the context for more room
 
 
 class Usage(Struct, frozen=True, array_like=True):

@@ -73,9 +73,7 @@ class Truncation(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Shift(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An answer that fills the context goes on: tokens after the first ones are dropped, again and again."""
 
-    num_kept: int = (
-        0  # tokens of the prompt's start that stay, besides BOS; -1: those of the whole prompt
-    )
+    num_kept: int = 0  # tokens of the prompt's start that stay, besides BOS; -1: the whole prompt
     num_dropped: int = 0  # tokens that go each time; 0: half of those that do not stay
     most_tokens: int | None = None  # of an answer, whatever max_tokens says: a server's bound
     optional: bool = False  # an engine that cannot do it ends the answer there
