@@ -17,6 +17,7 @@ from ctypes import (
 )
 from functools import cache
 from types import TracebackType
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,11 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "dry": (c_void_p, c_float, c_float, c_int32, c_int32, POINTER(c_char_p), c_size_t),
     "adaptive_p": (c_float, c_float, c_uint32),
     "infill": (c_void_p,),
+    "grammar": (c_void_p, c_char_p, c_char_p),
+    "grammar_lazy_patterns": (
+        *(c_void_p, c_char_p, c_char_p),
+        *(POINTER(c_char_p), c_size_t, POINTER(c_int32), c_size_t),
+    ),
 }
 
 
@@ -107,8 +113,10 @@ class Reference:
 
     def __init__(self, kind: str, *arguments: object) -> None:
         self._pointer = getattr(_library(), f"llama_sampler_init_{kind}")(*arguments)
+        if not self._pointer:
+            raise ValueError(f"llama.cpp refuses {arguments}")
 
-    def __enter__(self) -> "Reference":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

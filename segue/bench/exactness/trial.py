@@ -15,6 +15,7 @@ from segue.bench.exactness.grammars import Recogniser
 from segue.engine.constraints import gbnf
 from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.constraints.guide import Guide
+from segue.engine.constraints.tokens import TokenSets
 from segue.errors import InvalidField
 from segue.runners.fake import EOS, VOCAB_SIZE
 from segue.types import Constraint
@@ -89,7 +90,7 @@ def try_regex(random: Random, compiler: Compiler, found: Findings) -> None:
 
 def try_grammar(random: Random, compiler: Compiler, found: Findings) -> None:
     source = grammars.grammar(random)
-    rules = gbnf.parse(source)
+    rules = gbnf.parse(source, TokenSets(None))
     expected = {text for text in grammars.TEXTS if Recogniser(rules, text).matches}
     found.judged += len(grammars.TEXTS)
     try:

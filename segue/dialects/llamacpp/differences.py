@@ -131,10 +131,16 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server ignores the schema beside a grammar, keywords it does not know, and `false`.",
     ),
     Difference(
-        "In GBNF every rule is defined once and every class has characters; tokens (`<[5]>`) are refused. Names of "
-        "rules may have `_`, and rules may lead to themselves from the left.",
-        "The server takes the last of two rules, and ends the answer at an empty class. It knows tokens; names with "
-        "`_` and such rules it refuses.",
+        "In GBNF every rule is defined once and every class has characters. Names of rules may have `_`, and rules may "
+        "lead to themselves from the left.",
+        "The server takes the last of two rules, and ends the answer at an empty class. Names with `_` and such rules "
+        "it refuses.",
+    ),
+    Difference(
+        "In GBNF a token (`<[5]>`, `<think>`) is refused where its text may come as well, if it is no control token; "
+        "these are part of no text. So is a token that ends answers, or that the model does not have.",
+        "The server reads every token as itself and by its text, whatever it is; a token that ends answers never "
+        "comes. Some that it lets through it cannot read then, and answers 500.",
     ),
     Difference(
         "A grammar that begins with `%llguidance` is Lark, and a 400 where it is none.",

@@ -84,6 +84,18 @@ class Automaton:
             ended = frozenset(self._ends[p] for p in read if p in self._ends)
             yield frozenset().union(*(self._next[p] for p in read)), ended
 
+    def after(self, state: State, c: str) -> tuple[State, frozenset[Lexeme]]:
+        """The same after this character, which is part of no token that is named or one of many."""
+        self._work.spend(len(state))
+        read = {
+            position
+            for position in state
+            if not isinstance(self.owner[position].node, Tokens)
+            and overlap(self.ranges[position], ((ord(c), ord(c)),))
+        }
+        ended = frozenset(self._ends[p] for p in read if p in self._ends)
+        return frozenset().union(*(self._next[p] for p in read)), ended
+
     def _read(self, state: State) -> set[State]:
         """The sets of positions that one character can match together."""
         self._work.spend(sum(len(self.ranges[position]) for position in state))

@@ -1,4 +1,4 @@
-"""GBNF, the grammars of llama.cpp: text → rules.
+"""GBNF, the grammars of llama.cpp: text → rules. Tokens by id or text are rules too: `<[1000]>`, `<think>`, `!<think>`.
 
 Beyond llama.cpp: literals in single quotes, underscores in names, a line that starts with "|" goes on with the
 rule above. A rule defined twice is an error, where llama.cpp lets the last one win.
@@ -25,6 +25,7 @@ from segue.engine.constraints.grammar import (
     refs,
     seq,
 )
+from segue.engine.constraints.tokens import TokenSets, disjoint
 
 MAX_NESTING = 100
 MAX_RULES = 1000
@@ -37,9 +38,13 @@ _QUOTES = "\"'"
 _TIMES: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
-def parse(text: str) -> Rules:
-    """The rules of a grammar, each name defined. The first to be matched is `root`."""
-    parser = _Parser(text)
+def _is_id(digits: str) -> bool:
+    return digits.isascii() and digits.isdecimal() and len(digits) < 10
+
+
+def parse(text: str, tokens: TokenSets) -> Rules:
+    """The rules of a grammar, each name defined. The first to be matched is `root`. `tokens`: of the model."""
+    parser = _Parser(text, tokens)
     rules = parser.rules()
     if "root" not in rules:
         raise GrammarError("the grammar has no rule named root")
@@ -47,16 +52,22 @@ def parse(text: str) -> Rules:
         for used in refs(body):
             if used not in rules:
                 raise GrammarError(f"rule {name} uses {used}, which is not defined")
-    return rules
+    return disjoint(rules)
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tokens: TokenSets) -> None:
         self._text = text
         self._at = 0
         self._depth = 0
+        self._tokens = tokens
+        self._sets: dict[Node, str] = {}  # of tokens, and what their rules are called
 
     def rules(self) -> Rules:
+        found = self._written_rules()
+        return found | {name: body for body, name in self._sets.items()}
+
+    def _written_rules(self) -> Rules:
         found: Rules = {}
         self._skip(newlines=True)
         while self._at < len(self._text):
@@ -120,8 +131,34 @@ class _Parser:
         if c in _NAME and not self._is_definition():
             return Ref(self._name())
         if c == "<" or c == "!":
-            raise self._error("tokens in a grammar are not supported: write their text")
+            return self._token()
         return None
+
+    def _token(self) -> Node:
+        start = self._at
+        is_negated = self._take("!")
+        if not self._take("<"):
+            raise self._error("expected a token after !, <think> or <[1000]>", start)
+        end = self._text.find(">", self._at)
+        if end < 0:
+            raise self._error("this < is never closed", start)
+        within, self._at = self._text[self._at : end], end + 1
+        place = self._text[start : self._at]
+        try:
+            token = self._number_of(within)
+            body = (self._tokens.any_but if is_negated else self._tokens.exact)(token, place)
+        except GrammarError as error:
+            raise self._error(str(error), start) from None
+        return Ref(self._sets.setdefault(body, place))
+
+    def _number_of(self, within: str) -> int:
+        """Of the token with this between its brackets."""
+        if not within.startswith("["):
+            return self._tokens.one(f"<{within}>")
+        digits = within[1:-1]
+        if not within.endswith("]") or not _is_id(digits):
+            raise GrammarError(f"expected the number of a token, <[1000]>, not <{within[:40]}>")
+        return int(digits)
 
     def _group(self) -> Node:
         start = self._at

@@ -108,6 +108,7 @@ class Tokens:
 
     ids: tuple[Range, ...]
     is_any: bool  # one of many, text among them: not one that is named
+    texts: tuple[str, ...] = ()  # of the one that is named, where text must not be meant by it
     place: str = field(default="", compare=False)  # for errors
 
 

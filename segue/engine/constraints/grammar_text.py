@@ -15,8 +15,8 @@ from segue.engine.constraints.schemas.options import Options, read_options, slas
 from segue.engine.constraints.schemas.schema_text import schema_text
 from segue.engine.constraints.schemas.values import Json, read_json
 from segue.engine.constraints.structural import formats
-from segue.engine.constraints.structural.tokens import KnownTokens
 from segue.engine.constraints.structural.walking import Wishes
+from segue.engine.constraints.tokens import KnownTokens, TokenSets
 from segue.types import Constraint, ConstraintKind
 
 MAX_CHOICES = 10_000
@@ -117,7 +117,7 @@ def _choice(asked: _Asked) -> str:
 
 
 def _gbnf(asked: _Asked) -> str:
-    return _grammars({"lark_grammar": to_lark(gbnf.parse(_text(asked)))})
+    return _grammars({"lark_grammar": to_lark(gbnf.parse(_text(asked), TokenSets(asked.known)))})
 
 
 def _lark(asked: _Asked) -> str:

@@ -77,6 +77,8 @@ class _Shaper:
         return shaped
 
     def shape(self, node: Node) -> Node:
+        if isinstance(node, Tokens) and self.by_character:
+            raise GrammarError(f"{node.place}: too much must be looked at to tell it from text")
         if isinstance(node, Nested | Tokens):
             return node
         if isinstance(node, Pieces):
@@ -149,6 +151,7 @@ class _Simulation:
         while waiting:
             lexemes = waiting.pop()
             start: State = frozenset().union(*map(self._automaton.first, lexemes))
+            self._check_named(lexemes, start)
             states = [start] if start not in seen else []
             seen.add(start)
             while states:
@@ -157,6 +160,7 @@ class _Simulation:
                         _check_alone(state, ended)
                         found |= self._readers_on(state, ended)
                         after = _NONE.union(*(self._follow[lexeme] for lexeme in ended))
+                        self._check_named(after, state)
                         if after not in expected:
                             expected.add(after)
                             waiting.append(after)
@@ -180,6 +184,29 @@ class _Simulation:
                 f"{min(numbers)}: where this number ends cannot be told from what follows it"
             )
         return found
+
+    def _check_named(self, expected: Lexemes, state: State) -> None:
+        """Where a token that is named may come, no text may be meant by it: the parser takes it for the token.
+
+        `state`: what may be read on there. What else is expected is looked at where it begins.
+        """
+        named = [lexeme.node for lexeme in expected if isinstance(lexeme.node, Tokens)]
+        for text, place in ((text, node.place) for node in named for text in node.texts):
+            if self._reads(state, text):
+                raise GrammarError(
+                    f"{place}: where this token may come, its text may come too; keep {text!r} out of that"
+                )
+
+    def _reads(self, state: State, text: str) -> bool:
+        """Whether this text can be read next, as a part of what may come."""
+        automaton = self._automaton
+        for c in text:
+            after, ended = automaton.after(state, c)
+            if not after and not ended:
+                return False
+            follow = _NONE.union(*(self._follow[lexeme] for lexeme in ended))
+            state = after.union(*map(automaton.first, follow))
+        return bool(text)
 
     def _ranges_after(self, lexeme: Lexeme) -> list[Range]:
         automaton = self._automaton
@@ -273,7 +300,7 @@ def _check_alone(state: State, ended: Lexemes) -> None:
     if len(tokens) > 1 or (is_any and (state or len(ended) > 1)):
         raise GrammarError(
             f"{min(token.place for token in tokens)}: where this token may come, it may also be meant otherwise; "
-            "put into exclude_tokens what else may come there, which must be tokens"
+            "exclude what else may come there, which must be tokens"
         )
 
 

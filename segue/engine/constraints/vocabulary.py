@@ -37,9 +37,21 @@ class Vocabulary:
         """Tokens that end an answer."""
         return self._spelling.ends
 
+    @property
+    def controls(self) -> frozenset[int]:
+        """Tokens that are part of no text."""
+        return self._spelling.controls
+
+    def piece(self, token: int) -> bytes:
+        return self._spelling.tokens[token]
+
     def spelled(self, text: str) -> tuple[int, ...]:
         """The tokens with this text, or this name."""
         return tuple(self._by_text.get(text.encode(), ()))
+
+    def read(self, text: str) -> Sequence[int]:
+        """What the tokenizer makes of a text in which control tokens may be named."""
+        return self._spelling.read(text)
 
     @cached_property
     def _by_text(self) -> dict[bytes, list[int]]:
@@ -72,6 +84,7 @@ class _Spelling(llguidance.TokenizerWrapper):
         # Special tokens are never part of a text, and that must hold for all that end one.
         self.ends = ends = vocab.end_tokens
         self.special_token_ids = [t for t in range(vocab.size) if vocab.is_control(t) or t in ends]
+        self.controls = frozenset(self.special_token_ids)
         self.bos_token_id = vocab.bos
         self.eos_token_id = min(ends, default=vocab.size) if vocab.eos is None else vocab.eos
         self.greedy: Callable[[str], list[int]] = lambda text: []  # set once there is a tokenizer
@@ -87,6 +100,9 @@ class _Spelling(llguidance.TokenizerWrapper):
             if self._bytes(tokens[cut:]) == wanted:
                 return tokens[cut:]
         return self.greedy(text)
+
+    def read(self, text: str) -> list[int]:
+        return self._vocab.tokenize(text, False, True)
 
     def _bytes(self, tokens: Sequence[int]) -> bytes:
         return b"".join(self.tokens[token] for token in tokens)

@@ -1,5 +1,8 @@
 """Constraints, their grammars, and what a guide of them allows, for the tests here."""
 
+from collections.abc import Iterable
+
+import llguidance
 import numpy as np
 
 from segue.engine.constraints.compiler import Compiler, Grammar
@@ -37,3 +40,12 @@ def is_whole(grammar: Grammar, text: str) -> bool:
         and (not tokens or matcher.consume_tokens(tokens))
         and matcher.is_accepting()
     )
+
+
+def allowed(matcher: llguidance.LLMatcher, among: Iterable[int]) -> frozenset[int]:
+    """The tokens among these that may come next. The mask allows them; of a text that is forced only one."""
+    found = frozenset(token for token in among if matcher.validate_tokens([token]) == 1)
+    bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), np.uint8), bitorder="little")
+    mask = frozenset(np.flatnonzero(bits).tolist())
+    assert mask & frozenset(among) == found or (len(mask) == 1 and mask <= found)
+    return found

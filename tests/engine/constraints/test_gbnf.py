@@ -1,6 +1,6 @@
 import pytest
 
-from segue.engine.constraints.gbnf import parse
+from segue.engine.constraints import gbnf
 from segue.engine.constraints.grammar import (
     ANY,
     EMPTY,
@@ -10,14 +10,20 @@ from segue.engine.constraints.grammar import (
     Literal,
     Ref,
     Repeat,
+    Rules,
     Seq,
 )
 from segue.engine.constraints.lark_text import to_lark
+from segue.engine.constraints.tokens import TokenSets
 
 DOCUMENTED = (
     "root ::= expr\nexpr ::= term (('+' | '-') term)*\n"
     "term ::= factor (('*' | '/') factor)*\nfactor ::= [0-9]+ | '(' expr ')'"
 )
+
+
+def parse(text: str) -> Rules:
+    return gbnf.parse(text, TokenSets(None))
 
 
 def test_the_documented_grammar() -> None:
@@ -77,7 +83,7 @@ def test_syntax(body: str, node: object) -> None:
         ('root ::= "a"\nroot ::= "b"', "line 2, column 1: rule root is defined twice"),
         ("root = a", "expected ::="),
         ('::= "a"', "expected the name"),
-        ("root ::= <think>", "tokens"),
+        ("root ::= <think>", "line 1, column 10: it speaks of tokens, and no model's are known"),
         ("root ::= " + "(" * 60_000 + '"a"' + ")" * 60_000, "nested"),
         ("root ::= " + "(" * 60_000, "nested"),
         ("root ::= r0\n" + "".join(f"r{i} ::= r{i + 1}\n" for i in range(5000)), "rules"),

@@ -13,6 +13,7 @@ from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.constraints.guide import Guide
 from segue.engine.constraints.lexemes import cut
 from segue.engine.constraints.regular import straightened
+from segue.engine.constraints.tokens import TokenSets
 from segue.errors import InvalidField
 from segue.runners.fake import EOS, VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
@@ -58,7 +59,7 @@ BODIES = st.lists(TERMS, min_size=1, max_size=3).map(" | ".join)
 def test_exactly_the_texts_of_the_grammar_can_be_drawn(bodies: tuple[str, str, str]) -> None:
     text = "".join(f"{name} ::= {body}\n" for name, body in zip(NAMES, bodies, strict=True))
     texts = ["".join(t) for n in range(LENGTH + 1) for t in itertools.product("ab", repeat=n)]
-    rules = gbnf.parse(text)
+    rules = gbnf.parse(text, TokenSets(None))
     expected = {t for t in texts if Recogniser(rules, t).matches}
     try:
         grammar = compiled(text)
@@ -79,7 +80,7 @@ def test_exactly_the_texts_of_the_grammar_can_be_drawn(bodies: tuple[str, str, s
 )
 def test_regular_parts_stay_whole(text: str, num_lexemes: int) -> None:
     """Masks cost more the shorter the lexemes are."""
-    shaped = cut(straightened(gbnf.parse(text)))
+    shaped = cut(straightened(gbnf.parse(text, TokenSets(None))))
     assert repr(shaped).count("Lexeme(") == num_lexemes
 
 

@@ -13,8 +13,8 @@ from segue.engine.constraints.schemas.values import Json
 from segue.engine.constraints.structural import shapes, tags, texts, token_formats
 from segue.engine.constraints.structural.joining import one_after_another
 from segue.engine.constraints.structural.shapes import read
-from segue.engine.constraints.structural.tokens import KnownTokens, TokenSets
 from segue.engine.constraints.structural.walking import At, Schemas, Walker
+from segue.engine.constraints.tokens import KnownTokens, TokenSets
 
 MAX_DEPTH = 32
 MAX_FORMATS = 2000

@@ -37,7 +37,7 @@ def grammar(walker: Walker, own: shapes.Grammar, at: At) -> Node:
     if len(own.grammar) > MAX_GRAMMAR:
         raise at.error(f"the grammar has more than {MAX_GRAMMAR} characters")
     with at.blamed():
-        return walker.grammar(gbnf.parse(own.grammar))
+        return walker.grammar(gbnf.parse(own.grammar, walker.tokens))
 
 
 def any_text(walker: Walker, own: shapes.AnyText, at: At) -> Node:

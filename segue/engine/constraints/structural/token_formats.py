@@ -7,8 +7,8 @@ from segue.engine.constraints.structural import shapes
 from segue.engine.constraints.structural.joining import one_after_another
 from segue.engine.constraints.structural.shapes import read
 from segue.engine.constraints.structural.tags import rest
-from segue.engine.constraints.structural.tokens import Named
 from segue.engine.constraints.structural.walking import At, Walker
+from segue.engine.constraints.tokens import Named
 
 
 def token(walker: Walker, own: shapes.Token, at: At) -> Node:

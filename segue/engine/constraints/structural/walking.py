@@ -8,7 +8,7 @@ from segue.engine.constraints.free_text import MAX_STOP_CHARS
 from segue.engine.constraints.grammar import GrammarError, Node, Ref, Rules
 from segue.engine.constraints.schemas.arguments import Arguments
 from segue.engine.constraints.schemas.values import Json
-from segue.engine.constraints.structural.tokens import TokenSets
+from segue.engine.constraints.tokens import TokenSets
 
 
 class At(NamedTuple):
