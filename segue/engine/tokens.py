@@ -33,6 +33,12 @@ def has_added_bos(prompt: Prompt, tokens: list[int], vocab: Vocab) -> bool:
     return is_text and vocab.adds_bos and tokens[:1] == [vocab.bos]
 
 
+def single_tokens(texts: Iterable[str], vocab: Vocab) -> dict[str, int]:
+    """Those of the texts that are one token, control tokens too."""
+    read = {text: vocab.tokenize(text, False, True) for text in texts}
+    return {text: tokens[0] for text, tokens in read.items() if len(tokens) == 1}
+
+
 _longest: WeakKeyDictionary[Vocab, int] = WeakKeyDictionary()
 
 

@@ -33,6 +33,8 @@ from segue.types.requests import (
     Sampling,
     Shift,
     Snippet,
+    Trigger,
+    TriggerKind,
     Truncation,
 )
 from segue.types.scores import LOWEST_LOGPROB, Alternative, PromptScores, TokenScore
@@ -76,6 +78,8 @@ __all__ = [
     "Stats",
     "Step",
     "TokenScore",
+    "Trigger",
+    "TriggerKind",
     "Truncation",
     "Usage",
     "step_named",

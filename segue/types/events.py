@@ -40,6 +40,9 @@ class Prompted(Struct, frozen=True, tag=True, array_like=True):
     infill: InfillMethod | None = None
     split: Split | None = None  # of an infill request
     ignored: tuple[str, ...] = ()  # what of the constraint has no effect, where that was allowed
+    preserved: tuple[
+        tuple[str, int], ...
+    ] = ()  # those of the request that are one token, and which
 
 
 class Progress(Struct, frozen=True, tag=True, array_like=True):

@@ -100,6 +100,21 @@ ConstraintKind = Literal[
 ]
 
 
+TriggerKind = Literal["token", "word", "pattern", "pattern_full"]
+
+
+class Trigger(Struct, frozen=True, array_like=True):
+    """From where a constraint holds: a token, a text, or a match of a pattern, in what was generated so far.
+
+    The text from the match on is part of what must match, or from the first of the pattern's groups that has text.
+    """
+
+    kind: TriggerKind  # the last: a match of all so far
+    value: str = ""
+    token: int = 0
+    param: str = "grammar_triggers"  # the caller's name of it, for messages
+
+
 class Constraint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the output must match. A call of a tool is the JSON schema of that call."""
 
@@ -110,6 +125,8 @@ class Constraint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lenient: bool = False  # schema keywords that cannot be enforced are ignored
     whitespace: str | None = None  # between JSON tokens: a regex; "": none; None: a little
     max_digits: int | None = None  # of a schema's numbers, where no bound says more; None: any
+    triggers: tuple[Trigger, ...] = ()  # the output is free until one comes; none: it holds at once
+    preserved: tuple[str, ...] = ()  # tokens that may be triggers by their text
 
 
 InfillMethod = Literal["fim", "ranked"]  # by the model's own tokens, or by ranking continuations
@@ -161,6 +178,9 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop: tuple[str, ...] = ()
     include_stop: bool = False  # whether the stop string or token is part of the text
     show_special: bool = False  # whether control tokens are written in the text
+    preserved: tuple[
+        str, ...
+    ] = ()  # texts; each that is one token is written in the text, whatever it is
     echo: bool = False
     logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
     prompt_logprobs: int | None = None  # the same for prompt tokens

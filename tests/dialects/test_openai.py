@@ -125,7 +125,7 @@ def test_sampling_fields(body: dict[str, Any], field: str, value: Any) -> None:
         ({"response_format": {"type": "xml"}}, "response_format"),
         ({"format": "xml"}, "format"),
         ({"tool_choice": "required"}, "tool_choice"),
-        ({"grammar_lazy": True}, "grammar_lazy"),
+        ({"grammar_lazy": True, "json_schema": {}}, "grammar_triggers"),
         ({"tools": [{"type": "function"}]}, "tools"),
         ({"max_tokens": -2}, "max_tokens"),
         ({"max_completion_tokens": 2**31}, "max_completion_tokens"),

@@ -63,6 +63,10 @@ MORE: list[dict[str, Any]] = [
     {"temperature": 0, "json_schema": {"properties": {"a": {"type": "integer"}}}},
     {"temperature": 0.5, "top_k": 9, "presence_penalty": 1},
     {"suffix": " and the sky", "temperature": 0},
+    {
+        **{"temperature": 0, "grammar": 'root ::= "e " [a-z]+', "grammar_lazy": True},
+        "grammar_triggers": [{"type": 1, "value": "e "}],
+    },
 ]
 SAID = [
     (dialect, more)
@@ -115,6 +119,16 @@ def test_whether_an_answer_goes_on_past_its_context() -> None:
     for name in ("llamacpp", "vllm"):
         assert said(name, shift=True, temperature=0)[1] == ("shift",)
     assert said("vllm", shift=False)[1] == ()
+
+
+def test_a_grammar_that_begins_later_does_not_hold_at_once_elsewhere() -> None:
+    lazy = {"grammar_lazy": True, "grammar_triggers": [{"type": 1, "value": "<a>"}]}
+    body = PLAIN | {"grammar": 'root ::= "<a>"'} | lazy
+    said = translate(body, SOURCE, BY_NAME["llamacpp"])
+    assert (said.lost, said.body["grammar_lazy"]) == ((), True)
+    said = translate(body, SOURCE, BY_NAME["vllm"])
+    assert said.lost == ("grammar",)
+    assert "structured_outputs" not in said.body
 
 
 def test_a_schema_that_allows_other_properties_says_so_where_they_are_not_expected() -> None:

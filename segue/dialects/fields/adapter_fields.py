@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segue.bounds import MAX_NUMBER
-from segue.dialects.fields.kinds import Integer, Kind, Mismatch, Number, Text
+from segue.dialects.fields.kinds import Integer, Kind, Mismatch, Number, Text, part
 from segue.dialects.fields.table import Field
 from segue.types import Adapter
 
@@ -36,12 +36,7 @@ class AdapterScales:
 def _entry(entry: Any, at: str) -> Adapter:
     if type(entry) is not dict:
         raise Mismatch('an object {"id", "scale"}', entry, at)
-    values: dict[str, Any] = {}
-    for name, kind in _KINDS.items():
-        try:
-            values[name] = kind.read(entry.get(name))
-        except Mismatch as wrong:
-            raise wrong.inside(f"{at}.{name}") from None
+    values = {name: part(entry, name, kind, at) for name, kind in _KINDS.items()}
     return Adapter(values["id"], values["scale"])
 
 

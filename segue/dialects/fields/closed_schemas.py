@@ -194,3 +194,30 @@ def _target(reference: str, root: Any) -> Any:
         key = name.replace("~1", "/").replace("~0", "~")
         found = found[int(key) if type(found) is list else key]
     return found
+
+
+# --- every object, as vLLM's disable_additional_properties asks for --------------------------------
+
+_NO_SCHEMAS = frozenset({"const", "enum", "default", "example", "examples"})  # no schemas
+# A schema for each name.
+_BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
+_BY_NAME |= {"$defs", "definitions"}
+
+
+def all_closed(schema: Any) -> Any:
+    """The schema with additionalProperties: false in every object that says something of its properties."""
+    if type(schema) is list:
+        return [all_closed(each) for each in schema]
+    if type(schema) is not dict:
+        return schema
+    closed = {key: _all_closed_within(key, value) for key, value in schema.items()}
+    has_names = schema.keys() & {"properties", "patternProperties"}
+    return {"additionalProperties": False, **closed} if has_names else closed
+
+
+def _all_closed_within(keyword: str, value: Any) -> Any:
+    if keyword in _NO_SCHEMAS:
+        return value
+    if keyword in _BY_NAME and type(value) is dict:
+        return {name: all_closed(each) for name, each in value.items()}
+    return all_closed(value)

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from segue.bounds import MAX_CONSTRAINT_CHARS, MAX_CONSTRAINT_CHOICES
-from segue.dialects.fields.kinds import Boolean, Mismatch, Only, Text, Texts
-from segue.dialects.fields.table import Field, Table
-from segue.types import Constraint, ConstraintKind
+from segue.bounds import MAX_CONSTRAINT_CHARS, MAX_CONSTRAINT_CHOICES, MAX_INT32
+from segue.dialects.fields.closed_schemas import all_closed
+from segue.dialects.fields.kinds import Boolean, Integer, Kind, Mismatch, Text, Texts, part
+from segue.dialects.fields.table import Draft, Field, Table
+from segue.types import Constraint, ConstraintKind, Trigger, TriggerKind
 
 Read = Callable[[Any, str], Any]
 """Reads a value, given the name of its field; UNSET where it asks for nothing."""
@@ -215,32 +216,7 @@ def _closed_schema(value: Any, param: str) -> Any:
         schema = msgspec.json.decode(constraint.value)
     except msgspec.DecodeError:
         return constraint  # the compiler says what is wrong with it
-    return _json_schema(msgspec.json.encode(_closed(schema)).decode(), param)
-
-
-_VALUES = frozenset({"const", "enum", "default", "example", "examples"})  # no schemas
-# A schema for each name.
-_BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
-_BY_NAME |= {"$defs", "definitions"}
-
-
-def _closed(schema: Any) -> Any:
-    """The schema with additionalProperties: false in every object that says something of its properties."""
-    if type(schema) is list:
-        return [_closed(each) for each in schema]
-    if type(schema) is not dict:
-        return schema
-    closed = {key: _closed_within(key, value) for key, value in schema.items()}
-    has_names = schema.keys() & {"properties", "patternProperties"}
-    return {"additionalProperties": False, **closed} if has_names else closed
-
-
-def _closed_within(keyword: str, value: Any) -> Any:
-    if keyword in _VALUES:
-        return value
-    if keyword in _BY_NAME and type(value) is dict:
-        return {name: _closed(each) for name, each in value.items()}
-    return _closed(value)
+    return _json_schema(msgspec.json.encode(all_closed(schema)).decode(), param)
 
 
 # --- Ollama's format -----------------------------------------------------------------------------
@@ -254,6 +230,62 @@ def _format(value: Any, param: str) -> Any:
     if type(value) is not dict:
         raise Mismatch('"json" or a JSON schema', value)
     return _json_schema(value, param)
+
+
+# --- llama.cpp's lazy grammars -------------------------------------------------------------------
+
+_MAX_TRIGGERS = 256
+_MAX_TRIGGER_CHARS = 4096
+# By their numbers.
+TRIGGER_KINDS: tuple[TriggerKind, ...] = ("token", "word", "pattern", "pattern_full")
+_PARTS: dict[str, Kind] = {
+    "type": Integer(0, len(TRIGGER_KINDS) - 1),
+    "value": Text(_MAX_TRIGGER_CHARS),
+    "token": Integer(0, MAX_INT32),
+}
+
+
+@dataclass(frozen=True)
+class Triggers:
+    """[{"type": 1, "value": "<tool_call>"}, {"type": 0, "value": "", "token": 7}]"""
+
+    def read(self, value: Any) -> tuple[Trigger, ...]:
+        if type(value) is not list or len(value) > _MAX_TRIGGERS:
+            raise Mismatch(f"a list of at most {_MAX_TRIGGERS} triggers", value)
+        return tuple(_trigger(each, f"[{i}]") for i, each in enumerate(value))
+
+    def schema(self) -> dict[str, Any]:
+        parts = {name: kind.schema() for name, kind in _PARTS.items()}
+        one = {"type": "object", "properties": parts, "required": ["type"]}
+        return {"type": "array", "maxItems": _MAX_TRIGGERS, "items": one}
+
+
+def _trigger(value: Any, at: str) -> Trigger:
+    if type(value) is not dict:
+        raise Mismatch("an object with type and value", value, at)
+
+    def read(name: str) -> Any:
+        return part(value, name, _PARTS[name], at)
+
+    kind = TRIGGER_KINDS[read("type")]
+    if kind != "token":
+        return Trigger(kind, read("value"), param=f"grammar_triggers{at}")
+    text = read("value") if "value" in value else ""
+    return Trigger(kind, text, read("token"), f"grammar_triggers{at}")
+
+
+def begin_at_trigger(draft: Draft) -> None:
+    """Have the constraint hold from a trigger on, if it is lazy."""
+    constraint, triggers = draft.values.get("constraint"), draft.values["shape.grammar_triggers"]
+    if not draft.values["shape.grammar_lazy"] or constraint is None:
+        return
+    if not triggers:
+        raise draft.refuse(
+            "shape.grammar_triggers", "must list a trigger, since grammar_lazy is true"
+        )
+    draft.values["constraint"] = msgspec.structs.replace(
+        constraint, triggers=triggers, preserved=draft.values["preserved"]
+    )
 
 
 # --- rows ----------------------------------------------------------------------------------------
@@ -316,10 +348,28 @@ CONSTRAINTS = Table(
     )
 )
 
-LAZY = Field(
-    "grammar_lazy",
-    Only(False, "a grammar holds from the first token here"),
-    "Grammars that begin to hold later are not served.",
+LAZY = (
+    Field(
+        "grammar_lazy",
+        Boolean(),
+        "Whether the output is free until one of grammar_triggers comes, from where the grammar or schema holds.",
+        "shape.grammar_lazy",
+        default=False,
+    ),
+    Field(
+        "grammar_triggers",
+        Triggers(),
+        "From where a lazy grammar holds; types are 0 a token, 1 a text, 2 a pattern, 3 one of the whole output.",
+        "shape.grammar_triggers",
+        default=(),
+    ),
+    Field(
+        "preserved_tokens",
+        Texts(_MAX_TRIGGERS, _MAX_TRIGGER_CHARS),
+        "Tokens by their texts that are written in the answer even if they are control tokens.",
+        "preserved",
+        default=(),
+    ),
 )
 GBNF = row(
     "grammar",

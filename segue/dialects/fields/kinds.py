@@ -48,6 +48,14 @@ class Kind(Protocol):
     def schema(self) -> dict[str, Any]: ...
 
 
+def part(value: dict[str, Any], name: str, kind: Kind, at: str) -> Any:
+    """A member of an object that stands at this place of the field's value."""
+    try:
+        return kind.read(value.get(name))
+    except Mismatch as wrong:
+        raise wrong.inside(f"{at}.{name}") from None
+
+
 @dataclass(frozen=True)
 class Boolean:
     def read(self, value: Any) -> bool:
@@ -288,22 +296,6 @@ class OnlyEmpty:
 
     def schema(self) -> dict[str, Any]:
         return {"description": self.reason}
-
-
-@dataclass(frozen=True)
-class Only:
-    """A field that is known but has only one possible value: every other value is refused."""
-
-    value: Any
-    reason: str
-
-    def read(self, value: Any) -> Any:
-        if value != self.value or type(value) is not type(self.value):
-            raise Mismatch("left out", value, because=self.reason)
-        return UNSET
-
-    def schema(self) -> dict[str, Any]:
-        return {"const": self.value, "description": self.reason}
 
 
 def token_ids(value: list[int], at: str) -> tuple[int, ...]:

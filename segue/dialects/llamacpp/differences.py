@@ -127,8 +127,21 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "`grammar` and `json_schema` together are refused, and so is a schema that cannot be enforced "
-        "in full or that nothing fits, such as `false`; `grammar_lazy` is refused.",
+        "in full or that nothing fits, such as `false`.",
         "The server ignores the schema beside a grammar, keywords it does not know, and `false`.",
+    ),
+    Difference(
+        "What would complete a trigger of a lazy grammar and does not fit the grammar is not drawn; a trigger that "
+        "never fits is a 400, as is `grammar_lazy` without triggers, a lazy grammar in Lark, one whose rules lead to "
+        "themselves from the left, and a trigger that matches the empty text or ends the answer.",
+        "The server draws it and answers 500. Without the field `grammar_triggers` a lazy grammar never holds, and one "
+        "in Lark holds at once.",
+    ),
+    Difference(
+        "Triggers are looked for after each character, and `$` and look-ahead in their patterns after each token; "
+        "`.` is a character. Free text before one is whole characters.",
+        "The server looks after each token, so that of two triggers in one token another may count, and its patterns "
+        "see bytes.",
     ),
     Difference(
         "In GBNF every rule is defined once and every class has characters. Names of rules may have `_`, and rules may "

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from segue.bounds import MAX_INT32, MAX_LOGPROBS, MAX_N, MAX_NUMBER, MIN_DIVISOR
 from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.closed_schemas import ListedOnly
-from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY
+from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY, begin_at_trigger
 from segue.dialects.fields.kinds import Boolean, Integer, Mismatch, Number, NumTop, Texts
 from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.prompt_kinds import Prompts
@@ -186,7 +186,7 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     *(_as_llamacpp(row) for row in PENALTIES.rows),
     *ENDINGS.rows,
     GBNF,
-    LAZY,
+    *LAZY,
     *(
         replace(row, kind=ShortNumbers(ListedOnly(row.kind), of=("json_schema", "json_object")))
         for row in CONSTRAINTS.pick("json_schema", "response_format").rows
@@ -269,6 +269,6 @@ def tell_prompt(draft: Draft) -> None:
     draft.values["echo"] = not wanted or "prompt" in wanted
 
 
-COMMON_RULES = (openai.check_candidates, sample_as_llamacpp, keep_start)
+COMMON_RULES = (openai.check_candidates, sample_as_llamacpp, keep_start, begin_at_trigger)
 OPENAI_RULES = (*COMMON_RULES, score_echoed_prompt)
 NATIVE_RULES = (*COMMON_RULES, tell_prompt)

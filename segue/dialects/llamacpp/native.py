@@ -105,7 +105,7 @@ class Native:
             "model": self._call.model,
             "tokens_predicted": finished.num_tokens,
             "tokens_evaluated": len(prompt.tokens),
-            "generation_settings": generation_settings(self._call),
+            "generation_settings": generation_settings(self._call, prompt.preserved),
             "prompt": prompt.text or "",
             "has_new_line": "\n" in choice.text,
             "truncated": _is_truncated(prompt, finished),

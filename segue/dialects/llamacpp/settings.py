@@ -1,11 +1,13 @@
 """A request's settings under llama.cpp's names, for answers and for `/props`."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from segue.dialects.base import Call
+from segue.dialects.fields.constraint_fields import TRIGGER_KINDS
 from segue.dialects.llamacpp.fields import NATIVE_FIELDS
-from segue.types import Adapter, CompletionRequest, ModelInfo, Sampling
+from segue.types import Adapter, CompletionRequest, ModelInfo, Sampling, Trigger
 
 # What its answers call a step of sampling, where that is another name than ours.
 STEP_NAMES = {"typical_p": "typ_p"}
@@ -60,12 +62,10 @@ ORDER = (
     "lora",
 )
 
-# Grammars hold from the first token on.
-NEVER_LAZY = {"grammar_lazy": False, "grammar_triggers": [], "preserved_tokens": []}
 
-
-def generation_settings(call: Call) -> dict[str, Any]:
-    request = call.request
+def generation_settings(call: Call, preserved: tuple[tuple[str, int], ...] = ()) -> dict[str, Any]:
+    """`preserved`: texts of the request's preserved tokens, and which token each is."""
+    request, tokens = call.request, dict(preserved)
     num_predict = -1 if request.max_tokens is None else request.max_tokens
     settings = {
         **_sampling(request.sampling),
@@ -78,12 +78,24 @@ def generation_settings(call: Call) -> dict[str, Any]:
         "n_probs": request.logprobs or 0,
         "post_sampling_probs": request.post_sampling_probs,
         "grammar": _grammar(request),
-        **NEVER_LAZY,
+        "grammar_lazy": call.shape["grammar_lazy"],
+        "grammar_triggers": [_trigger(each, tokens) for each in call.shape["grammar_triggers"]],
+        "preserved_tokens": sorted(set(tokens.values())),
         "stream": call.stream,
         "timings_per_token": call.shape["timings_per_token"],
         "lora": [_adapter(each, call) for each in request.adapters or ()],
     }
     return {name: settings[name] for name in sorted(settings, key=ORDER.index)}
+
+
+def _trigger(trigger: Trigger, tokens: Mapping[str, int]) -> dict[str, Any]:
+    """A text that is one token has become that token."""
+    token = trigger.token if trigger.kind == "token" else None
+    if trigger.kind == "word":
+        token = tokens.get(trigger.value)
+    if token is None:
+        return {"type": TRIGGER_KINDS.index(trigger.kind), "value": trigger.value}
+    return {"type": TRIGGER_KINDS.index("token"), "value": trigger.value, "token": token}
 
 
 def _adapter(adapter: Adapter, call: Call) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from segue.bounds import (
     MIN_DIVISOR,
 )
 from segue.dialects.fields.adapter_fields import ADAPTER, LORA
-from segue.dialects.fields.constraint_fields import CONSTRAINTS, LAZY
+from segue.dialects.fields.constraint_fields import CONSTRAINTS, LAZY, begin_at_trigger
 from segue.dialects.fields.duration import Duration
 from segue.dialects.fields.infill_fields import GAP_ROWS, check_prompts, describe_gap
 from segue.dialects.fields.kinds import (
@@ -225,7 +225,7 @@ ROOT = FIELDS.extend(
     KEEP,
     DISCARD,
     TIMINGS,
-    LAZY,
+    *LAZY,
     Field(
         "top_logprobs",
         Integer(0, MAX_LOGPROBS),
@@ -326,6 +326,7 @@ RULES = (
     score_prompt,
     score_returned,
     call_tool,
+    begin_at_trigger,
     mark_special,
     truncate,
     check_beams,

@@ -86,6 +86,7 @@ REQUEST_ROWS = (
     Row("stop", "segue", "matched on text; a match aborts vLLM's request"),
     Row("include_stop", "segue", _SAME),
     Row("show_special", "segue", _SAME),
+    Row("preserved", "segue", _SAME),
     Row("echo", "segue", _SAME),
     Row("logprobs", "vllm", "raw_logprobs"),
     Row("prompt_logprobs", "vllm", "raw_logprobs, of the first candidate's request"),

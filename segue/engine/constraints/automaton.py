@@ -4,7 +4,7 @@ Counted repetitions are taken as unlimited: the answers may then err on the side
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from segue.engine.constraints.free_text import steps
@@ -23,7 +23,9 @@ from segue.engine.constraints.grammar import (
     Repeat,
     Rules,
     Seq,
+    Step,
     Tokens,
+    Watched,
 )
 
 State = frozenset[int]  # positions: the characters that may be read next
@@ -141,8 +143,10 @@ class Automaton:
                 return self._build(self._rules[name], owner)
             case Lexeme(inner):
                 return self._build(inner, owner)
-            case Free():
-                return self._free(node, owner)
+            case Free(until=until):
+                return self._states(steps(node), until is None, owner, until is not None)
+            case Watched(states, may_be_empty):
+                return self._states(states, may_be_empty, owner, False)
             case Tokens(ids, is_any):
                 meant: Ranges = ((0, LAST),) if is_any else ()
                 return self._chars((*meant, *((LAST + 1 + a, LAST + 1 + b) for a, b in ids)), owner)
@@ -160,20 +164,25 @@ class Automaton:
         self._next.append(set())
         return _Part(False, (position,), (position,))
 
-    def _free(self, free: Free, owner: Lexeme) -> _Part:
+    def _states(
+        self,
+        states: Sequence[Sequence[Step]],
+        may_be_empty: bool,
+        owner: Lexeme,
+        ends_for_good: bool,
+    ) -> _Part:
         """A position for each step from one state of the text to another."""
-        states = steps(free)
         out = [
             tuple(self._chars(step.ranges, owner).first[0] for step in state) for state in states
         ]
         last: list[int] = []
         for state, positions in zip(states, out, strict=True):
             for step, position in zip(state, positions, strict=True):
-                ends_for_good = step.is_end and free.until is not None
-                self._join((position,), () if ends_for_good else out[step.target])
+                is_last = step.is_end and ends_for_good
+                self._join((position,), () if is_last else out[step.target])
                 if step.is_end:
                     last.append(position)
-        return _Part(free.until is None, out[0], tuple(last))
+        return _Part(may_be_empty, out[0], tuple(last))
 
     def _chain(self, parts: list[_Part]) -> _Part:
         whole = _Part(True, (), ())

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.grammar_text import GrammarText, grammar_text, read_as
+from segue.engine.constraints.lazy.triggers import TriggerError
 from segue.engine.constraints.reading import read_beside
 from segue.engine.constraints.threads.fair_queue import Lexer
 from segue.engine.constraints.threads.priority import step_back
@@ -211,6 +212,8 @@ class Compiler:
             vocabulary = self._vocabulary()
             written = grammar_text(constraint, vocabulary)
             grammar = Grammar(written, vocabulary)
+        except TriggerError as error:
+            raise InvalidField(f"{error.param}: {error}", error.param.partition("[")[0]) from None
         except GrammarError as error:
             said = f"{constraint.param}{constraint.within}: {error}{read_as(constraint)}"
             raise InvalidField(said, constraint.param) from None

@@ -2,24 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from segue.engine.constraints.grammar import (
     Free,
     Range,
+    Step,
     char_set,
     complement,
 )
 
 MAX_STOP_CHARS = 2000  # of all texts to look out for in one free text
-
-
-class Step(NamedTuple):
-    """From one state to another, by any of these characters."""
-
-    ranges: tuple[Range, ...]
-    target: int
-    is_end: bool  # the text may end here
 
 
 def steps(free: Free) -> list[list[Step]]:

@@ -4,6 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 Range = tuple[int, int]  # of code points, both ends included
 
@@ -86,6 +87,32 @@ class Free:
     place: str = field(default="", compare=False)  # for errors
 
 
+class Step(NamedTuple):
+    """Of an automaton: from one state to another, by any of these characters."""
+
+    ranges: tuple[Range, ...]
+    target: int
+    is_end: bool  # the text may end here
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Text that an automaton reads, as one lexeme: any up to a trigger, or with it."""
+
+    states: tuple[tuple[Step, ...], ...]  # it begins in the first
+    may_be_empty: bool
+    body: "Node" = field(compare=False)  # the same as an expression
+    mark: str = ""  # as that of a literal
+    place: str = field(default="", compare=False)  # for errors
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """A part of the expression of an automaton, which stands in several places."""
+
+    node: "Node"
+
+
 @dataclass(frozen=True)
 class Pieces(Seq):
     """Items that are lexemes of their own: together they would be too dear. It is the whole body of a rule."""
@@ -109,6 +136,7 @@ class Tokens:
     ids: tuple[Range, ...]
     is_any: bool  # one of many, text among them: not one that is named
     texts: tuple[str, ...] = ()  # of the one that is named, where text must not be meant by it
+    mark: str = ""  # as that of a literal
     place: str = field(default="", compare=False)  # for errors
 
 
@@ -121,7 +149,8 @@ class Edge:
 
 
 Node = (
-    Chars | Literal | Seq | Either | Repeat | Ref | Lexeme | Terminal | Free | Nested | Tokens | Edge
+    Chars | Literal | Seq | Either | Repeat | Ref
+    | Lexeme | Terminal | Free | Watched | Shared | Nested | Tokens | Edge
 )  # fmt: skip
 Rules = dict[str, Node]
 

@@ -10,9 +10,10 @@ from segue.engine.constraints import gbnf, lark_check
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.ignored import named
 from segue.engine.constraints.lark_text import quoted, to_lark
+from segue.engine.constraints.lazy import whole
 from segue.engine.constraints.schemas.arguments import Arguments
 from segue.engine.constraints.schemas.options import Options, read_options, slashed
-from segue.engine.constraints.schemas.schema_text import schema_text
+from segue.engine.constraints.schemas.schema_text import Written, schema_text
 from segue.engine.constraints.schemas.values import Json, read_json
 from segue.engine.constraints.structural import formats
 from segue.engine.constraints.structural.walking import Wishes
@@ -34,6 +35,7 @@ MAX_CHARS: dict[ConstraintKind, int] = {
 }
 
 
+_LAZY_KINDS = frozenset({"gbnf", "json_schema", "json_object"})
 _NO_WISHES = Wishes()
 
 
@@ -62,8 +64,17 @@ def grammar_text(constraint: Constraint, known: KnownTokens | None = None) -> Gr
     except UnicodeEncodeError:
         raise GrammarError("it holds half a character: a lone surrogate") from None
     asked = _Asked(constraint, known, {})
+    if constraint.triggers and not _may_be_lazy(constraint):
+        raise GrammarError(
+            "only a grammar in GBNF and a JSON schema can begin to hold at a trigger"
+        )
     text = _WRITERS[constraint.kind](asked)
     return GrammarText(text, named(constraint.param, list(asked.ignored)))
+
+
+def _may_be_lazy(constraint: Constraint) -> bool:
+    kind = constraint.kind
+    return kind in _LAZY_KINDS or (kind == "grammar" and _GBNF_SIGN in constraint.value)
 
 
 def _text(asked: _Asked) -> str:
@@ -73,17 +84,29 @@ def _text(asked: _Asked) -> str:
 
 
 def _json_schema(asked: _Asked) -> str:
-    return _grammars({"lark_grammar": _schema(read_json(_text(asked)), asked)})
+    return _root_schema(read_json(_text(asked)), asked)
 
 
 def _json_object(asked: _Asked) -> str:
-    return _grammars({"lark_grammar": _schema({"type": "object"}, asked)})
+    return _root_schema({"type": "object"}, asked)
+
+
+def _root_schema(schema: Json, asked: _Asked) -> str:
+    written = _written(schema, asked, _NO_WISHES)
+    if not asked.constraint.triggers:
+        return _grammars({"lark_grammar": written.text})
+    rules = whole.of_schema(written.rules, asked.constraint, TokenSets(asked.known).known)
+    return _grammars({"lark_grammar": to_lark(rules)})
 
 
 def _schema(schema: Json, asked: _Asked, wishes: Wishes = _NO_WISHES) -> str:
+    return _written(schema, asked, wishes).text
+
+
+def _written(schema: Json, asked: _Asked, wishes: Wishes) -> Written:
     written = schema_text(schema, _options(schema, asked, wishes))
     asked.ignored.update(dict.fromkeys(written.ignored))
-    return written.text
+    return written
 
 
 def _options(schema: Json, asked: _Asked, wishes: Wishes) -> Options:
@@ -117,7 +140,10 @@ def _choice(asked: _Asked) -> str:
 
 
 def _gbnf(asked: _Asked) -> str:
-    return _grammars({"lark_grammar": to_lark(gbnf.parse(_text(asked), TokenSets(asked.known)))})
+    rules = gbnf.parse(_text(asked), TokenSets(asked.known))
+    if asked.constraint.triggers:
+        rules = whole.of_gbnf(rules, asked.constraint, TokenSets(asked.known).known)
+    return _grammars({"lark_grammar": to_lark(rules)})
 
 
 def _lark(asked: _Asked) -> str:

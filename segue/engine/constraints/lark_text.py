@@ -13,8 +13,10 @@ from segue.engine.constraints.grammar import (
     Repeat,
     Rules,
     Seq,
+    Shared,
     Terminal,
     Tokens,
+    Watched,
     parts,
 )
 from segue.engine.constraints.lexemes import cut
@@ -23,7 +25,7 @@ from segue.engine.constraints.scalars.strings import char_class
 
 _MAX_NESTING = 8  # what is deeper gets a name: llguidance reads about thirty levels
 _SHORT = 4  # brackets and commas need no name
-ANY_TEXT, _SOME = "/(?s:.*)/", "/(?s:.+)/"
+ANY_TEXT, SOME_TEXT = "/(?s:.*)/", "/(?s:.+)/"
 _TIMES: dict[tuple[int, int | None], str] = {(0, None): "*", (1, None): "+", (0, 1): "?"}
 
 
@@ -59,7 +61,7 @@ def _free(free: Free) -> str:
         return f"{within} & ~({ANY_TEXT} ({stops}) {ANY_TEXT})" if stops else within
     if free.like:
         return f"(({free.like}) & ~({ANY_TEXT} ({stops}) {ANY_TEXT})) {quoted(free.until)}"
-    body = f"({ANY_TEXT} {quoted(free.until)}) & ~({ANY_TEXT} ({stops}) {_SOME})"
+    body = f"({ANY_TEXT} {quoted(free.until)}) & ~({ANY_TEXT} ({stops}) {SOME_TEXT})"
     longer = [stop for stop in free.stops if stop != free.until and stop.endswith(free.until)]
     return f"{body} & ~({ANY_TEXT} ({' | '.join(map(quoted, longer))}))" if longer else body
 
@@ -97,6 +99,10 @@ class _Writer:
                 return self._own_words(text)
             case Free():
                 return self._own_words(_free(node))
+            case Shared():
+                return self._terminal(node)
+            case Watched(body=body):
+                return self._write(body, in_lexeme, depth)
             case Tokens(ids):
                 written = (f"{low}-{high}" if high > low else f"{low}" for low, high in ids)
                 return f"<[{','.join(written)}]>"
@@ -125,6 +131,7 @@ class _Writer:
         if node not in self._terminals:
             name = self._terminals[node] = f"T{len(self._terminals)}"
             body = self._rules[node.name] if isinstance(node, Ref) else node
+            body = body.node if isinstance(body, Shared) else body
             self._todo.append((name, body, True))
         return self._terminals[node]
 

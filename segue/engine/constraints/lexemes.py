@@ -27,6 +27,7 @@ from segue.engine.constraints.grammar import (
     Rules,
     Seq,
     Tokens,
+    Watched,
     children,
     refs,
     seq,
@@ -95,9 +96,9 @@ class _Shaper:
                 return Either(tuple(map(self.shape, options)))
             case Repeat(item, least, most):
                 return Repeat(self.shape(item), least, most)
-            case Free(place=place) if self.by_character:
+            case Free(place=place) | Watched(place=place) if self.by_character:
                 raise GrammarError(f"{place}: too much must be looked at to tell where this ends")
-            case Free(place=place):
+            case Free(place=place) | Watched(place=place):
                 raise GrammarError(
                     f"{place}: where this text ends cannot be told from what follows it; "
                     "put into excludes what follows it begins with"

@@ -1,7 +1,7 @@
 """Tokens by their ids or texts, as grammars and formats name them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -23,6 +23,10 @@ class KnownTokens(Protocol):
     @property
     def controls(self) -> frozenset[int]:
         """Those that are part of no text, the ends among them."""
+
+    @property
+    def texts(self) -> Mapping[int, str]:
+        """Of all others that are whole characters."""
 
     def piece(self, token: int) -> bytes: ...
 

@@ -1,5 +1,6 @@
 """A model's vocabulary for llguidance, and masks applied to a row of logits."""
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -41,6 +42,16 @@ class Vocabulary:
     def controls(self) -> frozenset[int]:
         """Tokens that are part of no text."""
         return self._spelling.controls
+
+    @cached_property
+    def texts(self) -> dict[int, str]:
+        """Of the others, if they are whole characters."""
+        found: dict[int, str] = {}
+        for token, piece in enumerate(self._spelling.tokens):
+            if piece and token not in self.controls:
+                with contextlib.suppress(UnicodeDecodeError):
+                    found[token] = piece.decode()
+        return found
 
     def piece(self, token: int) -> bytes:
         return self._spelling.tokens[token]

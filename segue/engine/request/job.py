@@ -16,7 +16,7 @@ from segue.engine.request.window import Window, window_of
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
 from segue.engine.seam import Mix, Model
-from segue.engine.tokens import has_added_bos
+from segue.engine.tokens import has_added_bos, single_tokens
 from segue.types import (
     Cause,
     CompletionRequest,
@@ -85,6 +85,8 @@ class Job:
         self._causes = prepared.rules.causes
         self._texts = prepared.rules.texts
         self._shows_special = self.request.show_special
+        self._preserved = single_tokens(self.request.preserved, model.vocab)
+        self._written = frozenset(self._preserved.values())
         self._limits = model.capabilities
         self._is_ranked = self.request.num_candidates > self.request.n
         # Whether drawn tokens are scored: to report them or to rank candidates by them.
@@ -234,13 +236,14 @@ class Job:
                 infill=infill.method if infill else None,
                 split=infill.splits[index] if infill else None,
                 ignored=self.ignored,
+                preserved=tuple(self._preserved.items()),
             ),
         ]
 
     def accept(self, sequence: Sequence, token: int, score: TokenScore | None, now: float) -> None:
         """A token that was drawn for the sequence. `score`: where `needs_scores`."""
         cause = self._causes.get(token)
-        is_usual = cause is None and not self._shows_special
+        is_usual = cause is None and not self._shows_special and token not in self._written
         piece = self._texts[token] if is_usual else self.text_piece(token)
         sequence.accept(token, piece, score, cause, now)
 
@@ -336,6 +339,8 @@ class Job:
 
     def text_piece(self, token: int) -> bytes:
         """What a drawn token adds to the text. End and control tokens add nothing, unless the request asks for them."""
+        if token in self._written:
+            return self._vocab.piece(token)
         if token in self._causes and not self.request.include_stop:
             return b""
         return self._vocab.piece(token) if self._shows_special else self._texts[token]

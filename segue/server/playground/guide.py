@@ -28,7 +28,6 @@ _PLACED = frozenset(
         "tools",
         "tool_choice",
         "user",
-        "grammar_lazy",
         "keep_alive",
     }
 )

@@ -21,6 +21,7 @@ from segue.types import CompletionRequest, Constraint, ModelInfo, Sampling, Shif
 _STAMP = Stamp(request_id="", public_id="", created=0, seed=0, fingerprint="")
 # Identity, bookkeeping, and what each system reports in its own way: not compared.
 _APART = {"request_id", "model", "sampling", "tenant", "cache_salt", "score_stops"}
+_OF_TRIGGERS = {"shape.grammar_lazy", "shape.grammar_triggers"}
 _CUTS = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0, "top_n_sigma": 0.0}
 
 
@@ -53,9 +54,12 @@ def translate(
     if is_text:
         translated = _beginning({**body, "prompt": text}, operation, dialect.name)
     wires = _wires(body, source)
+    has_triggers = _put_triggers(translated, operation, wires)
     for target in _differing(translated, operation, wanted, info):
         if target == "shift":
             _put_shift(translated, operation, wanted.shift)
+        if target == "constraint" and _is_lazy(wanted) and not has_triggers:
+            continue  # it would hold from the first token
         for row in operation.table.rows:
             if row.target == target and (found := _wire(row, wires, wanted)) is not None:
                 _put(translated, row.name, found)
@@ -134,6 +138,19 @@ def _put_shift(translated: dict[str, Any], operation: Operation, wanted: Shift |
             _put(translated, row.name, values[row.target])
 
 
+def _put_triggers(translated: dict[str, Any], operation: Operation, wires: dict[str, Any]) -> bool:
+    """What makes a grammar begin later, which is no part of the request by itself. Whether there is a field for it."""
+    rows = [row for row in operation.table.rows if row.target in _OF_TRIGGERS]
+    for row in rows:
+        if row.target in wires:
+            _put(translated, row.name, wires[row.target])
+    return bool(rows)
+
+
+def _is_lazy(request: CompletionRequest) -> bool:
+    return request.constraint is not None and bool(request.constraint.triggers)
+
+
 # --- whether two requests ask for the same -------------------------------------------------------
 
 
@@ -181,8 +198,13 @@ def _is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _plain(constraint: Constraint) -> tuple[str, Any]:
+def _plain(constraint: Constraint) -> tuple[Any, ...]:
     """A constraint for comparison: without the field's name, and without the spacing of its JSON."""
+    triggers = [(each.kind, each.value, each.token) for each in constraint.triggers]
+    return *_text(constraint), triggers
+
+
+def _text(constraint: Constraint) -> tuple[str, Any]:
     kind, value = constraint.kind, constraint.value
     if kind in WITH_SCHEMAS and isinstance(value, str):
         try:
@@ -242,6 +264,8 @@ def _wire(row: Field, wires: dict[str, Any], wanted: CompletionRequest) -> Any:
             read = row.kind.read(wire)
         except (Mismatch, TypeError):
             continue
+        if isinstance(read, Constraint) and isinstance(value, Constraint):
+            read = structs.replace(read, triggers=value.triggers)  # other rows give it these
         if _is_same(read, value):
             return wire
     return None

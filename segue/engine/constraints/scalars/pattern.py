@@ -5,6 +5,7 @@ is understood at the very beginning, `^(?=.*[0-9])(?!x)`: there it is one more c
 """
 
 import string
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from segue.engine.constraints.grammar import (
@@ -41,7 +42,7 @@ _SPACE: list[Range] = [(9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x200
     (c, c) for c in (0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF)
 ]
 _LINE_ENDS: list[Range] = [(10, 10), (13, 13), (0x2028, 0x2029)]
-_CLASSES = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
+_CLASSES: Mapping[str, list[Range]] = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/-")
 _TIMES: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
@@ -57,7 +58,7 @@ class Pattern:
 
 def read_pattern(source: str) -> Pattern:
     """Raises GrammarError with the place."""
-    parser = _Parser(source)
+    parser = Parser(source)
     ahead, node = parser.whole()
     holds: list[Node] = [_whole(node)]
     lacks: list[Node] = []
@@ -139,7 +140,12 @@ def _holds(node: Node, mark: Ref) -> bool:
 # --- text -----------------------------------------------------------------------------------------
 
 
-class _Parser:
+class Parser:
+    """What a dialect of expressions has otherwise is in methods and tables that it replaces."""
+
+    classes: Mapping[str, list[Range]] = _CLASSES
+    line_ends: Sequence[Range] = _LINE_ENDS  # which "." is not
+
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
@@ -153,19 +159,24 @@ class _Parser:
         while start and self._text.startswith(("(?=", "(?!"), self._at):
             is_wanted = self._text[self._at + 2] == "="
             self._at += 3
-            ahead.append((is_wanted, self._group_body()))
+            ahead.append((is_wanted, self.group_body()))
         if not ahead:
             self._at = 0
-        node = self._options()
-        if self._at < len(self._text):
-            raise self._error("unexpected )")
+        node = self.expression()
         if ahead and isinstance(node, Either):
             raise self._error("look-ahead before alternatives is not supported")
         return ahead, seq(BEGIN, node) if ahead else node
 
+    def expression(self) -> Node:
+        """All that is left."""
+        node = self._options()
+        if self._at < len(self._text):
+            raise self._error("unexpected )")
+        return node
+
     def _options(self) -> Node:
         options = [self._sequence()]
-        while self._take("|"):
+        while self.take("|"):
             options.append(self._sequence())
         return either(*options)
 
@@ -174,8 +185,12 @@ class _Parser:
         while (c := self._peek()) and c not in "|)":
             item = self._item()
             times = self._times()
-            items.append(item if times is None else Repeat(item, *times))
+            items.append(item if times is None else self.repeated(item, *times))
         return seq(*items)
+
+    def repeated(self, item: Node, least: int, most: int | None, is_greedy: bool) -> Node:
+        """Greedy or not: the same texts."""
+        return Repeat(item, least, most)
 
     def _item(self) -> Node:
         c = self._next()
@@ -185,11 +200,11 @@ class _Parser:
             case "$":
                 return END
             case ".":
-                return Chars(complement(char_set(_LINE_ENDS)))
+                return Chars(complement(char_set([*self.line_ends])))
             case "[":
                 return self._char_class()
             case "(":
-                return self._group()
+                return self.group()
             case "\\":
                 return Chars(char_set(self._escape(in_class=False)))
             case "*" | "+" | "?" | "{":
@@ -198,37 +213,46 @@ class _Parser:
                 self._at += 1
         return Literal(c)
 
-    def _group(self) -> Node:
-        start = self._at - 1
-        if self._take("?"):
-            if self._take("<") and self._peek() not in "=!":
-                while self._next() != ">":
-                    pass
-            elif not self._take(":"):
-                raise self._error("this kind of group is not supported", start)
-        return self._group_body()
+    def group(self) -> Node:
+        self.opening()
+        return self.group_body()
 
-    def _group_body(self) -> Node:
+    def opening(self) -> bool:
+        """What stands before the body of a group. Returns whether the group is one that captures."""
+        start = self._at - 1
+        if not self.take("?"):
+            return True
+        if self.take("<") and self._peek() not in "=!":
+            while self._next() != ">":
+                pass
+            return True
+        if not self.take(":"):
+            raise self._error("this kind of group is not supported", start)
+        return False
+
+    def group_body(self) -> Node:
         start = self._at - 1
         self._depth += 1
         if self._depth > MAX_NESTING:
             raise self._error(f"groups are nested more than {MAX_NESTING} deep")
         node = self._options()
-        if not self._take(")"):
+        if not self.take(")"):
             raise self._error("this group is never closed", start)
         self._depth -= 1
         return node
 
-    def _times(self) -> tuple[int, int | None] | None:
+    def _times(self) -> tuple[int, int | None, bool] | None:
+        """The least, the most, and whether it is greedy."""
         times = _TIMES.get(self._peek())
         if times is not None:
             self._at += 1
         elif self._peek() == "{":
             times = self._braces()
-        if times is not None:
-            self._take("?")  # not greedy: the same texts
-            self._check_alone()
-        return times
+        if times is None:
+            return None
+        is_greedy = not self.take("?")
+        self._check_alone()
+        return *times, is_greedy
 
     def _check_alone(self) -> None:
         """One sign of repetition an item."""
@@ -255,9 +279,9 @@ class _Parser:
 
     def _char_class(self) -> Node:
         start = self._at - 1
-        is_negated = self._take("^")
+        is_negated = self.take("^")
         ranges: list[Range] = []
-        while not self._take("]"):
+        while not self.take("]"):
             low = self._class_item(start)
             is_range = self._peek() == "-" and self._text[self._at + 1 : self._at + 2] not in (
                 "]",
@@ -282,7 +306,7 @@ class _Parser:
     def _escape(self, in_class: bool) -> list[Range]:
         start = self._at - 1
         c = self._next()
-        if (known := _CLASSES.get(c.lower())) is not None and c.isalpha():
+        if (known := self.classes.get(c.lower())) is not None and c.isalpha():
             return known if c.islower() else list(complement(char_set(known)))
         if c in "pP":
             return self._property(c == "P", start)
@@ -307,7 +331,7 @@ class _Parser:
         return ord(c) if c in _SYNTAX or not (c.isalnum() or c == "_") else None
 
     def _unicode(self) -> int:
-        if self._take("{"):
+        if self.take("{"):
             end = self._text.find("}", self._at)
             digits = self._text[self._at : max(end, self._at)]
             if not digits or len(digits) > 8 or set(digits) - set(string.hexdigits):
@@ -316,7 +340,7 @@ class _Parser:
             code = int(digits, 16)
         else:
             code = self._hex(4)
-            if 0xD800 <= code < 0xDC00 and self._take("\\u"):  # the first half of a pair
+            if 0xD800 <= code < 0xDC00 and self.take("\\u"):  # the first half of a pair
                 low = self._hex(4)
                 if not 0xDC00 <= low <= 0xDFFF:
                     raise self._error("half a character")
@@ -334,7 +358,7 @@ class _Parser:
 
     def _property(self, is_negated: bool, start: int) -> list[Range]:
         end = self._text.find("}", self._at)
-        if not self._take("{") or end < 0:
+        if not self.take("{") or end < 0:
             raise self._error("expected {...} with the name of a property", start)
         name = self._text[self._at : end]
         ranges = unicode_class(name)
@@ -354,7 +378,7 @@ class _Parser:
         self._at += 1
         return self._text[self._at - 1]
 
-    def _take(self, text: str) -> bool:
+    def take(self, text: str) -> bool:
         if not self._text.startswith(text, self._at):
             return False
         self._at += len(text)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from segue.engine.constraints.grammar import GrammarError
+from segue.engine.constraints.grammar import GrammarError, Rules
 from segue.engine.constraints.lark_text import write
 from segue.engine.constraints.regular import pruned
 from segue.engine.constraints.schemas.documents import Documents
@@ -14,8 +14,12 @@ from segue.engine.constraints.schemas.values import Json
 
 
 class Written(NamedTuple):
-    text: str
+    rules: Rules  # whose leaves are lexemes
     ignored: tuple[str, ...]  # pointers to keywords without effect, where the caller allowed that
+
+    @property
+    def text(self) -> str:
+        return write(self.rules)
 
 
 def schema_text(schema: Json, options: Options) -> Written:
@@ -26,4 +30,4 @@ def schema_text(schema: Json, options: Options) -> Written:
     rules = pruned(emitter.all((Goal(documents.same(documents.root)),)))
     if rules is None:
         raise GrammarError(expander.reason(emitter.void_places()))
-    return Written(write(rules), tuple(expander.ignored))
+    return Written(rules, tuple(expander.ignored))

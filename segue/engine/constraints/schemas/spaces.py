@@ -7,7 +7,7 @@ space follow a whole text where another one may begin.
 from segue.engine.constraints.grammar import Node, Ref, Repeat, Rules, Terminal, seq
 from segue.engine.constraints.schemas.options import Options, slashed
 
-_SPACE, _COMMA, _COLON = Ref("space"), Ref("comma"), Ref("colon")
+SPACE, _COMMA, _COLON = Ref("space"), Ref("comma"), Ref("colon")
 
 
 class Spaces:
@@ -19,20 +19,20 @@ class Spaces:
         if options.whitespace is not None:
             # A comma and a colon are rules, so that many properties that go on with one look for its space once.
             self.rules = {
-                _SPACE.name: Repeat(_regex(options.whitespace), 0, 1),
-                _COMMA.name: seq(self.comma, _SPACE),
-                _COLON.name: seq(_SPACE, self.colon, _SPACE),
+                SPACE.name: Repeat(regex(options.whitespace), 0, 1),
+                _COMMA.name: seq(self.comma, SPACE),
+                _COLON.name: seq(SPACE, self.colon, SPACE),
             }
             self.comma, self.colon = _COMMA, _COLON
 
     def after(self, part: Node) -> Node:
         """The part, and space."""
-        return seq(part, _SPACE) if self._has_some else part
+        return seq(part, SPACE) if self._has_some else part
 
 
-def _separator(regex: str) -> Node:
-    return Terminal(f'"{regex}"') if regex in (",", ":") else _regex(regex)
+def _separator(source: str) -> Node:
+    return Terminal(f'"{source}"') if source in (",", ":") else regex(source)
 
 
-def _regex(regex: str) -> Node:
-    return Terminal(f"/{slashed(regex)}/")
+def regex(source: str) -> Node:
+    return Terminal(f"/{slashed(source)}/")
