@@ -2,7 +2,7 @@
 
 import json
 
-from segue.types import Constraint, ConstraintKind
+from segue.types import Constraint, ConstraintKind, Trigger
 
 
 def _nested(depth: int, inner: str = '{"type": "string"}') -> str:
@@ -15,6 +15,16 @@ def _all(kind: ConstraintKind, *values: str) -> list[Constraint]:
 
 def _deep(name: str) -> str:
     return f'(((({name} "x")* | "y") "z")+ | "w")? "f"'
+
+
+def _lazy(value: str, *patterns: str) -> list[Constraint]:
+    """A lazy grammar for each pattern."""
+    return [
+        Constraint(
+            kind="gbnf", value=value, param="it", triggers=(Trigger("pattern", each, 0, "it"),)
+        )
+        for each in patterns
+    ]
 
 
 _BAD_PATTERNS = ("[", "(?<=x)y", "\\\\p{Bogus}", "(?P<a", "(" * 400)
@@ -70,6 +80,24 @@ REFUSED: list[Constraint] = [
         "structural_tag",
         '{"structures": [{"begin": "<a", "schema": {}, "end": ""}], "triggers": ["b"]}',
     ),
+    *_lazy('root ::= [a-z]+ "."', "(a|ab)(c|bcd)" * 150 + "x", "(a?){900}x", "[ab]*a[ab]{14}x"),
+    *_lazy(
+        'root ::= [a-z]+ "."',
+        "((?=[ab]*a[ab]{12}x)[ab])*y",
+        "",
+        "(",
+        r"(a)\1",
+        "(?<=a)b",
+        "a" * 5000,
+    ),
+    *_lazy('root ::= p "."\np ::= "(" p* ")"', r"(\(+x?)\."),
+    *_lazy('root ::= (x | y)* "."\nx ::= "a" x? "b"?\ny ::= "a" y? "c"?', "(a+)c"),
+    *_lazy(
+        "root ::= r0\n"
+        + "".join(f'r{i} ::= "" r{i + 1} ""\n' for i in range(900))
+        + 'r900 ::= "ab"',
+        "ab",
+    ),
     Constraint(kind="choice", value=(), param="it"),
     Constraint(kind="choice", value=("",), param="it"),
     Constraint(kind="choice", value="text", param="it"),
@@ -87,6 +115,10 @@ HARMLESS: list[Constraint] = [
         "root ::= r0\n" + "".join(f"r{i} ::= r{i + 1}\n" for i in range(900)) + 'r900 ::= "a"',
     ),
     *_all("gbnf", "root ::= " + "(" * 100 + '"a"' + ")" * 100),
+    *_lazy(
+        'root ::= [a-z]+ "."', "(a*)*" * 200 + "x", "((?=[ab]{20}x)[ab])*y", "((?!ab{9})[ab])*y"
+    ),
+    *_lazy("root ::= .+", ".$", "(a|b|c)$", "(a|a|a)+b"),
     *_all(
         "json_schema",
         *(f'{{"type": "string", "maxLength": {n}}}' for n in (1999, 2000, 100_000)),

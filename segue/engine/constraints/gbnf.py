@@ -112,11 +112,18 @@ class _Parser:
         self._skip(newlines=nested)
         while (item := self._item()) is not None:
             self._skip(newlines=nested)
-            if (times := self._times()) is not None:
-                item = Repeat(item, *times)
-                self._skip(newlines=nested)
-            items.append(item)
+            items.append(self._repeated(item, nested))
         return seq(*items)
+
+    def _repeated(self, item: Node, nested: bool) -> Node:
+        """With all signs of repetition behind it: the second repeats what the first made."""
+        start, signs = self._at, 0
+        while (times := self._times()) is not None:
+            if (signs := signs + 1) > MAX_NESTING:
+                raise self._error(f"more than {MAX_NESTING} signs of repetition", start)
+            item = Repeat(item, *times)
+            self._skip(newlines=nested)
+        return item
 
     def _item(self) -> Node | None:
         c = self._peek()

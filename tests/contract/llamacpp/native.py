@@ -213,6 +213,53 @@ NATIVES = [
         answer=error("json_schema: no value fits the schema; at #: false"),
         source="a constraint is enforced or refused",
     ),
+    Case(  # free text up to the trigger; a text that is one token has become that token
+        "stop",
+        NATIVE,
+        {
+            "prompt": "x",
+            "grammar": 'root ::= "w" "hy" | <|fim_prefix|>',
+            "grammar_lazy": True,
+            "grammar_triggers": [
+                {"type": 2, "value": "bro(w)"},
+                {"type": 1, "value": "<|fim_prefix|>"},
+                {"type": 0, "value": "", "token": 258},
+            ],
+            "preserved_tokens": ["<|fim_prefix|>", "no token"],
+            "response_fields": [
+                *("content", "stop_type", "generation_settings/grammar_lazy"),
+                *("generation_settings/grammar_triggers", "generation_settings/preserved_tokens"),
+            ],
+        },
+        answer={
+            "content": " browhy",
+            "stop_type": "eos",
+            "generation_settings/grammar_lazy": True,
+            "generation_settings/grammar_triggers": [
+                {"type": 2, "value": "bro(w)"},
+                {"type": 0, "value": "<|fim_prefix|>", "token": 258},
+                {"type": 0, "value": "", "token": 258},
+            ],
+            "generation_settings/preserved_tokens": [258],
+        },
+        source="b11549: common_sampling_add_grammar_triggers, task_params::to_json",
+    ),
+    Case(
+        "error",
+        NATIVE,
+        {
+            "prompt": "x",
+            "grammar": 'root ::= "a"',
+            "grammar_lazy": True,
+            "grammar_triggers": [{"type": 1, "value": "<|fim_prefix|>"}],
+        },
+        status=400,
+        answer=error(
+            "grammar_triggers[0]: '<|fim_prefix|>' is one token of the model, 258, and must be among the preserved "
+            "tokens"
+        ),
+        source="b11549: Grammar trigger word should be marked as preserved token",
+    ),
     Case(  # a dead end is neither an end nor a limit
         "stop",
         NATIVE,

@@ -4,9 +4,17 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, TYPED_GRAMMAR
+from segue.dialects.fields.constraint_fields import (
+    CONSTRAINTS,
+    GBNF,
+    LAZY,
+    TYPED_GRAMMAR,
+    begin_at_trigger,
+)
 from segue.dialects.fields.kinds import Mismatch
-from segue.types import Constraint
+from segue.dialects.fields.table import Draft, Table
+from segue.errors import InvalidField
+from segue.types import Constraint, Trigger, TriggerKind
 
 SCHEMA = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}}
 TEXT = '{"type":"object","properties":{"b":{"type":"integer"},"a":{}}}'
@@ -203,6 +211,63 @@ def test_objects_are_closed_and_values_are_left_as_they_are() -> None:
         },
         "enum": [{"properties": {}}],
     }
+
+
+def test_triggers_by_their_numbers() -> None:
+    row = next(row for row in LAZY if row.name == "grammar_triggers")
+    sent: list[dict[str, Any]] = [
+        {"type": 0, "value": "<t>", "token": 5},
+        {"type": 0, "token": 6},
+        {"type": 1, "value": "a"},
+        {"type": 2, "value": "b+", "more": 1},
+        {"type": 3, "value": ""},
+    ]
+    kinds: list[TriggerKind] = ["token", "token", "word", "pattern", "pattern_full"]
+    assert row.kind.read(sent) == tuple(
+        Trigger(kind, each.get("value", ""), each.get("token", 0), f"grammar_triggers[{i}]")
+        for i, (kind, each) in enumerate(zip(kinds, sent, strict=True))
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "at"),
+    [
+        ({}, ""),
+        ([1], "[0]"),
+        ([{}], "[0].type"),
+        ([{"type": 4, "value": "a"}], "[0].type"),
+        ([{"type": 1, "value": "a"}, {"type": 1}], "[1].value"),
+        ([{"type": 0, "value": "a"}], "[0].token"),
+        ([{"type": 0, "value": 1, "token": 1}], "[0].value"),
+    ],
+)
+def test_a_trigger_that_is_none(value: Any, at: str) -> None:
+    row = next(row for row in LAZY if row.name == "grammar_triggers")
+    with pytest.raises(Mismatch) as wrong:
+        row.kind.read(value)
+    assert wrong.value.at == at
+
+
+def lazily(**sent: Any) -> Draft:
+    draft = Table((*CONSTRAINTS.pick("grammar").rows, *LAZY)).read(sent)
+    begin_at_trigger(draft)
+    return draft
+
+
+def test_a_lazy_grammar_has_its_triggers() -> None:
+    sent: dict[str, Any] = {
+        "grammar": "root ::= [a]",
+        "grammar_triggers": [{"type": 1, "value": "a"}],
+    }
+    trigger = Trigger("word", "a", 0, "grammar_triggers[0]")
+    found = lazily(**sent, grammar_lazy=True, preserved_tokens=["a"]).values["constraint"]
+    assert (found.triggers, found.preserved) == ((trigger,), ("a",))
+    assert lazily(**sent).values["constraint"].triggers == ()
+    assert "constraint" not in lazily(grammar_lazy=True).values
+    without: list[list[Any] | None] = [[], None]
+    for triggers in without:
+        with pytest.raises(InvalidField, match="must list a trigger, since grammar_lazy is true"):
+            lazily(**sent | {"grammar_triggers": triggers}, grammar_lazy=True)
 
 
 def test_systems_that_have_one_form_only() -> None:

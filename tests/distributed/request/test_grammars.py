@@ -7,10 +7,12 @@ from segue.distributed.request.grammars import lark
 from segue.distributed.request.witness import Witness
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.constraints.grammar_text import grammar_text
+from segue.engine.constraints.vocabulary import Vocabulary
 from segue.errors import InvalidField
-from segue.runners.fake import FakeVocab
-from segue.types import Constraint
+from segue.runners.fake import VOCAB_SIZE, FakeVocab
+from segue.types import Constraint, Trigger
 
+VOCABULARY = Vocabulary(FakeVocab(), VOCAB_SIZE)
 SCHEMA = json.dumps({"type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"]})
 
 
@@ -22,6 +24,10 @@ SCHEMA = json.dumps({"type": "object", "properties": {"a": {"enum": [1]}}, "requ
         Constraint(kind="regex", value="[ab]+"),
         Constraint(kind="choice", value=("a", "b")),
         Constraint(kind="gbnf", value='root ::= "a" | "b"'),
+        Constraint(
+            kind="gbnf", value='root ::= "a"', triggers=(Trigger("word", "a"),), preserved=("a",)
+        ),
+        Constraint(kind="gbnf", value='root ::= "a" "b"', triggers=(Trigger("pattern", "a"),)),
         Constraint(kind="lark", value='start: "a"'),
         Constraint(kind="lark", value='%llguidance {}\nstart: "a"'),
         Constraint(kind="llguidance", value='{"grammars":[{"lark_grammar":"start: \\"a\\""}]}'),
@@ -31,7 +37,7 @@ SCHEMA = json.dumps({"type": "object", "properties": {"a": {"enum": [1]}}, "requ
 )
 def test_every_kind_is_one_grammar_in_lark(constraint: Constraint) -> None:
     """As vLLM's guidance backend reads it."""
-    written = lark(grammar_text(constraint).text, "grammar")
+    written = lark(grammar_text(constraint, VOCABULARY).text, "grammar")
     read = llguidance.grammar_from("grammar", written)
     assert not llguidance.LLMatcher.validate_grammar(read)
     assert written.count("%llguidance") == 1

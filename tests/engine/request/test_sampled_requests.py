@@ -204,6 +204,17 @@ def test_control_tokens_are_shown_where_asked_for() -> None:
     assert shown == ("<|endoftext|>", None)
 
 
+def test_preserved_tokens_are_shown_whatever_they_are() -> None:
+    """Of the texts those that are one token; no others."""
+    control = greedy(logit_bias={258: 100.0})
+    kept = ("<|fim_prefix|>", "<|fim_suffix|>x", "")
+    [story] = Bench().run(ask("0", sampling=control, max_tokens=2, preserved=kept))
+    assert story.texts[0] == "<|fim_prefix|>" * 2
+    assert story.prompted[0].preserved == (("<|fim_prefix|>", 258),)
+    always_end = greedy(logit_bias={EOS: 100.0})
+    assert ending(always_end, preserved=("<|endoftext|>",)) == ("<|endoftext|>", None)
+
+
 @pytest.mark.parametrize(
     ("texts", "ids", "expected"),
     [

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.scheduling.batch import Batch
-from segue.types import CompletionRequest, Constraint, Progress, Repetition
+from segue.types import CompletionRequest, Constraint, Progress, Repetition, Trigger
 from tests.engine.harness import Bench, ask
 from tests.engine.scheduling.ahead.test_answers import requests
 from tests.engine.scheduling.ahead_runner import check_answers, runner
@@ -23,6 +23,7 @@ CONSTRAINTS = (
     Constraint(kind="regex", value="(ab|the cat the hat |.){2,50}", param="regex"),
     Constraint(kind="gbnf", value='root ::= ("the " ("cat " | "hat ") | "a" "b"?){20}', param="grammar"),
     Constraint(kind="json_schema", value='{"properties": {"name": {"enum": ["cat", "hat"]}}, "required": ["name"]}'),
+    Constraint(kind="gbnf", value='root ::= ("a" | "t") "b"* "the end"', triggers=(Trigger("pattern", "([at])b?"),)),
 )  # fmt: skip
 REPETITIONS = (
     None,

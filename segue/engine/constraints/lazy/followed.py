@@ -68,9 +68,10 @@ class Followed:
         """Whether each character may lead elsewhere."""
         return any(isinstance(leaf, Begun) for leaf, _ in self._leaves(number))
 
-    def names(self, number: int, token: int) -> bool:
-        """Whether this token may be meant by itself."""
-        return self._has_tokens and any(_is_among(leaf, token) for leaf, _ in self._leaves(number))
+    def tokens(self, number: int) -> list[Range]:
+        """Those that may be meant by themselves."""
+        leaves = self._leaves(number) if self._has_tokens else ()
+        return [ids for leaf, _ in leaves if isinstance(leaf, Tokens) for ids in leaf.ids]
 
     def after(self, number: int, c: str) -> int:
         """After one more character of a text, of which it is not known what tokens it is."""

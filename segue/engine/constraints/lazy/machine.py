@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from segue.engine.constraints.grammar import LAST, GrammarError, Range, char_set
 from segue.engine.constraints.lazy.followed import Followed
-from segue.engine.constraints.lazy.watch import NOT_MARKED, Attempt, Attempts, Fired, State, Watch
+from segue.engine.constraints.lazy.watch import NOT_MARKED, Attempts, Fired, State, Watch
 
 MAX_STATES = 1000
 MAX_WORK = 400_000  # attempts that read a character, each a few microseconds
@@ -74,15 +74,23 @@ class Machine:
                 break
             at = self.step(at, c)
             if isinstance(at, Fired):
-                return self._fired(at.trigger, at.left, text[place + 1 :])
+                return self.fired(at, text[place + 1 :])
         return at
+
+    def fired(self, fired: Fired, text: str) -> Fired | None:
+        """The same after this text behind it, within the token that completes it."""
+        return self._fired(fired.trigger, fired.left, text)
+
+    def meant(self, number: int) -> list[Range]:
+        """Tokens that the grammar may mean by themselves, in an attempt that goes on or one that begins."""
+        marks = (m for attempts in self._states[number] for each in attempts for m in each.marks)
+        lefts = {mark // 2 for mark in marks if mark != NOT_MARKED} | {self._followed.start}
+        return [ids for left in lefts for ids in self._followed.tokens(left)]
 
     def after_token(self, number: int, token: int, text: str | None) -> Where:
         """After a token, which the grammar may mean by itself or by its text, and triggers mean by their text."""
         if text is None:  # no text
             return number
-        if not self._means_token(self._states[number], token):
-            return self.after(number, text)
         run = _Run(self._followed, token, text)
         watch = Watch(self._watch.programs, run)
         state = run.begun(self._states[number])
@@ -141,18 +149,9 @@ class Machine:
         return self._numbers[state]
 
     def _spend(self, attempts: Attempts) -> None:
-        self._work -= 1 + len(attempts)
+        self._work -= 1 + sum(1 + len(each.looking) for each in attempts)
         if self._work < 0:
             raise GrammarError("the triggers take too much work")
-
-    def _means_token(self, state: State, token: int) -> bool:
-        """Whether the grammar may mean this token by itself, in an attempt that goes on or one that begins."""
-        numbers = {mark // 2 for each in _attempts(state) for mark in each.marks} - {
-            NOT_MARKED // 2
-        }
-        return any(
-            self._followed.names(number, token) for number in {*numbers, self._followed.start}
-        )
 
     def _classes(self, state: State) -> Iterator[Range]:
         """Ranges of characters; those of one lead to the same."""
@@ -213,11 +212,6 @@ class _Run:
 
 def _holds(ranges: Iterable[Range], c: str) -> bool:
     return any(low <= ord(c) <= high for low, high in ranges)
-
-
-def _attempts(state: State) -> Iterator[Attempt]:
-    for attempts in state:
-        yield from attempts
 
 
 def _marked(state: State, renumbered: Callable[[int], int]) -> State:

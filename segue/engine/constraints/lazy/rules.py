@@ -23,10 +23,10 @@ from segue.engine.constraints.lazy.exits import Exits, TokenExits
 from segue.engine.constraints.lazy.expression import expression
 from segue.engine.constraints.lazy.followed import Followed
 from segue.engine.constraints.lazy.machine import Machine
-from segue.engine.constraints.lazy.triggers import TriggerError, wanted
+from segue.engine.constraints.lazy.triggers import TriggerError, Wanted, wanted
 from segue.engine.constraints.lazy.watch import Fired, Watch
 from segue.engine.constraints.tokens import KnownTokens, ranges
-from segue.types import Constraint
+from segue.types import Constraint, Trigger
 
 Rest = Callable[[Node], Node]
 """What is left of the grammar, as a node of the rules that are made here."""
@@ -35,7 +35,17 @@ Rest = Callable[[Node], Node]
 def lazy(rules: Rules, constraint: Constraint, known: KnownTokens, rest: Rest) -> Rules:
     """Rules whose names begin with "free", the whole among them. Raises GrammarError, of a trigger TriggerError."""
     triggers, preserved = constraint.triggers, constraint.preserved
-    read = wanted(triggers, preserved, known)
+    try:
+        return _rules(rules, triggers, wanted(triggers, preserved, known), known, rest)
+    except RecursionError:
+        raise GrammarError(
+            "it is nested too deeply for one that begins to hold at a trigger"
+        ) from None
+
+
+def _rules(
+    rules: Rules, triggers: Sequence[Trigger], read: Wanted, known: KnownTokens, rest: Rest
+) -> Rules:
     followed = Followed(rules)
     watch = Watch(read.programs, followed)
     if (at_once := watch.fired(watch.start)) is not None:

@@ -82,7 +82,8 @@ def random_lazy(rng: random.Random, vocab: LlamaVocab) -> RandomLazy:
                 token = rng.choice(TOKENS)
                 triggers.append(Trigger("token", "", token, param))
                 tokens.append(token)
-                given.append(rng.choice([Token(token), Text(vocab.piece(token).decode())]))
+                text = vocab.piece(token).decode()
+                given.append(Token(token) if rng.random() < 0.5 else Text(text))
             case "full":
                 pattern = rng.choice([*FULL])
                 triggers.append(Trigger("pattern_full", pattern, param=param))

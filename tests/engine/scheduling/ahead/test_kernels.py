@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from segue.engine.seam import AdaptiveState, Draw, Loaded, Runner, Span
 from segue.runners.cpu.runner import CpuRunner
-from segue.types import CUT_FIRST, SCALE_FIRST, CompletionRequest, Constraint, Sampling, Step
+from segue.types import (
+    CUT_FIRST,
+    SCALE_FIRST,
+    CompletionRequest,
+    Constraint,
+    Sampling,
+    Step,
+    Trigger,
+)
 from tests.engine.harness import Bench, ask
 from tests.engine.scheduling.ahead_runner import same
 from tests.engine.test_same_bytes import empty, load, write_plain
@@ -37,6 +45,11 @@ CONSTRAINTS = (
         kind="json_schema",
         value="""{"type": "object", "properties": {"name": {"type": "string", "maxLength": 5},
         "age": {"enum": [1, "twenty"]}}, "required": ["name", "age"], "additionalProperties": false}""",
+    ),
+    Constraint(
+        kind="gbnf",
+        value='root ::= [a-z] " is what " [a-z ]+ "."',
+        triggers=(Trigger("pattern", r"[^a-z]([a-z])"),),
     ),
 )
 

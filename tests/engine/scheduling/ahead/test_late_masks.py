@@ -17,7 +17,7 @@ from segue.engine.scheduling.drafts.model import DraftModel
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Draw
 from segue.runners.fake import EOS, FakeRunner, default_capabilities
-from segue.types import CompletionRequest, Constraint, Sampling
+from segue.types import CompletionRequest, Constraint, Sampling, Trigger
 from tests.engine.constraints.guided import regex
 from tests.engine.constraints.lazy_masks import LazyMasks, use
 from tests.engine.harness import Bench, RequestEvents, ask
@@ -45,6 +45,11 @@ CONSTRAINTS = [
     Constraint(kind="choice", value=("abc", "abcdef", "xyz")),
     Constraint(kind="gbnf", value='root ::= "[" (root ("," root)*)? "]" | [0-9]+'),
     Constraint(kind="lark", value='start: WORD "b"\nWORD: /[a-b]{2}/'),  # a dead end
+    Constraint(
+        kind="gbnf",
+        value='root ::= ([a-d]{2,9} | <[258]>) " and so on" [!?]',
+        triggers=(Trigger("pattern", "[^e]([a-d])"), Trigger("token", "", 258)),
+    ),
 ]
 
 

@@ -23,7 +23,7 @@ from segue.engine.scheduling.drafts.payoff import Payoff
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Logits, Runner, Span
 from segue.runners.fake import EOS, FakeRunner, default_capabilities
-from segue.types import CompletionRequest, Constraint, Sampling, Shift
+from segue.types import CompletionRequest, Constraint, Sampling, Shift, Trigger
 from tests.engine.harness import Bench, ask, ticking
 from tests.engine.scheduling.ahead_runner import arrive, check_answers, runner
 
@@ -176,6 +176,7 @@ def test_the_model_itself_as_its_draft_is_always_right(
     [
         Constraint(kind="regex", value="[a-z]{3}( [a-z]{4}){12}"),
         Constraint(kind="json_schema", value='{"type": "array", "minItems": 9, "items": {"type": "integer"}}'),
+        Constraint(kind="gbnf", value='root ::= [a-z] " and so on" [a-z]{40}', triggers=(Trigger("pattern", "[a-z]"),)),
     ],
     ids=lambda constraint: constraint.kind,
 )  # fmt: skip
