@@ -4,7 +4,7 @@ import random
 import re
 from typing import NamedTuple
 
-from segue.runners.llama.vocab import LlamaVocab
+from segue.engine.seam import Vocab
 from segue.types import Constraint, Trigger
 from tests.engine.constraints import random_grammars
 from tests.engine.constraints.lazy.oracle import Lazy, Pattern
@@ -59,7 +59,8 @@ class RandomLazy(NamedTuple):
         return Lazy(self.grammar, found, frozenset(self.tokens), controls)
 
 
-def random_lazy(rng: random.Random, vocab: LlamaVocab) -> RandomLazy:
+def random_lazy(rng: random.Random, vocab: Vocab, has_tokens: bool = True) -> RandomLazy:
+    """Without tokens for any vocabulary, otherwise for the tagged one."""
     triggers: list[Trigger] = []
     preserved: list[str] = []
     patterns: list[str] = []
@@ -67,7 +68,8 @@ def random_lazy(rng: random.Random, vocab: LlamaVocab) -> RandomLazy:
     given: list[Part] = []
     for number in range(rng.choice([1, 1, 2, 3])):
         param = f"grammar_triggers[{number}]"
-        match rng.choice(["word", "word", "pattern", "pattern", "token", "looking", "full"]):
+        kinds = ["word", "word", "pattern", "pattern", "looking", "full"]
+        match rng.choice([*kinds, "token"] if has_tokens else kinds):
             case "word":
                 word = rng.choice(WORDS)
                 triggers.append(Trigger("word", word, param=param))
@@ -91,20 +93,22 @@ def random_lazy(rng: random.Random, vocab: LlamaVocab) -> RandomLazy:
                 given.append(FULL[pattern])
             case kind:
                 known = LOOKING if kind == "looking" else PATTERNS
+                if not has_tokens:
+                    known = {p: part for p, part in known.items() if not isinstance(part, Token)}
                 pattern = rng.choice([*known])
                 triggers.append(Trigger("pattern", pattern, param=param))
                 patterns.append(pattern)
                 given.append(known[pattern])
-    grammar = _beginning(rng, given)
+    grammar = _beginning(rng, given, has_tokens)
     constraint = Constraint(
         kind="gbnf", value=str(grammar), triggers=tuple(triggers), preserved=tuple(preserved)
     )
     return RandomLazy(grammar, constraint, tuple(patterns), tuple(tokens))
 
 
-def _beginning(rng: random.Random, given: list[Part]) -> Stacked:
+def _beginning(rng: random.Random, given: list[Part], has_tokens: bool) -> Stacked:
     """A grammar that begins with one of these, mostly."""
-    found = random_grammars.grammar(rng, has_tokens=rng.random() < 0.5)
+    found = random_grammars.grammar(rng, has_tokens and rng.random() < 0.5)
     if rng.random() < 0.1:
         return found
     root: Part = All((Any(tuple(given)), Rule("rest")))
