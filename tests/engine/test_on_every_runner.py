@@ -98,11 +98,11 @@ def test_a_stop_string_ends_it_and_stays_away(exact_bench: Bench) -> None:
 def test_a_text_goes_on_past_its_context(bench: Bench) -> None:
     """What is drawn after a shift has the scores that it has as a prompt."""
     sampling = Sampling(seed=1, ignore_eos=True)
-    asked = ask(STORY, max_tokens=300, sampling=sampling, shift=Shift(num_kept=9), logprobs=0)
+    asked = ask(STORY, max_tokens=200, sampling=sampling, shift=Shift(num_kept=9), logprobs=0)
     [story] = bench.run(asked)
     tokens = [*story.prompted[0].tokens, *story.tokens[0]]
     end = story.finished[0]
-    assert (end.num_tokens, end.num_dropped) == (300, (len(tokens) - 256) // 123 * 123 + 123)
+    assert (end.num_tokens, end.num_dropped) == (200, (len(tokens) - 256) // 123 * 123 + 123)
     window = [*tokens[:9], *tokens[9 + end.num_dropped :]]
     [read] = bench.run(ask(window, max_tokens=0, prompt_logprobs=0, use_cache=False))
     num_drawn = (len(tokens) - 256) % 123

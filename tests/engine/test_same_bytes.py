@@ -246,7 +246,7 @@ def shifting(seed: int) -> list[CompletionRequest]:
         prompt = Prompt((str(request.prompts[0].parts[0])[:60],))
         asked.append(
             structs.replace(
-                request, prompts=(prompt,), max_tokens=220, stop=(), shift=how, sampling=sampling
+                request, prompts=(prompt,), max_tokens=150, stop=(), shift=how, sampling=sampling
             )
         )
     return asked
@@ -266,7 +266,7 @@ def test_answers_that_go_on_past_their_context(folder: Path) -> None:
         assert crowd.scheduler.stats.preemptions > 0
         assert [story.essence for story in together] == [story.essence for story in alone]
     for request, story in zip(shifting(1), alone, strict=True):
-        assert story.finished[0].num_dropped > 100
+        assert story.finished[0].num_dropped > 50
         if request.logprobs is not None:
             check_windows(loaded, request, story)
     loaded.runner.close()
