@@ -40,6 +40,18 @@ def test_a_flag_of_another_server_is_answered_with_ours(arguments: list[str], ad
     assert advice in result.output
 
 
+def test_all_flags_of_another_server_are_answered_at_once() -> None:
+    given = "m.gguf -ngl 99 --port 0 -c4096 --prot 1 --default -fa --parallel=4 --frob -tp 2 -n -1"
+    result = CliRunner().invoke(cli, ["serve", *given.split(), "--", "--jinja"])
+    assert result.exit_code == 2
+    told = result.output.partition("No such options:\n")[2].splitlines()
+    answers = dict(line.strip().split(": ", 1) for line in told)
+    foreign = {flag: FOREIGN[flag] for flag in ("-ngl", "-c", "--parallel", "-tp", "-n")}
+    words = {"--prot": "it is near --port", "--frob": "it is not known here"}
+    assert answers == foreign | words
+    assert "--vllm-option tensor_parallel_size=VALUE" in answers["-tp"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [
@@ -85,7 +97,7 @@ def test_a_flag_that_is_mistyped_is_answered_with_the_nearest(mistyped: str, adv
 
 
 def test_a_flag_of_nobody_is_refused_as_ever() -> None:
-    result = CliRunner().invoke(cli, ["serve", "--frobnicate", "-c5"])
+    result = CliRunner().invoke(cli, ["serve", "--frobnicate"])
     assert result.exit_code == 2
     assert re.search("No such option.* '?--frobnicate", result.output)
 
@@ -101,6 +113,16 @@ def test_advice_names_flags_that_there_are() -> None:
 
 def flags_in(table: dict[str, str]) -> set[str]:
     return {flag for words in table.values() for flag in re.findall(r"--[a-z-]+", words)}
+
+
+def test_flags_whose_names_begin_alike_are_told_apart() -> None:
+    """-c stands for -c4096, but neither for -cb nor for -ctk."""
+    result = CliRunner().invoke(cli, ["serve", "-cb", "-ctk", "q8_0", "-c4096"])
+    assert [line.split(":")[0].strip() for line in result.output.splitlines()[-3:]] == [
+        "-cb",
+        "-ctk",
+        "-c",
+    ]
 
 
 @pytest.mark.parametrize("file", MOVING, ids=lambda file: file.stem)
