@@ -11,12 +11,14 @@ from starlette.types import Message, Receive, Scope
 
 from segue.bounds import MAX_BODIES_HELD, MAX_BODIES_SHARE
 from segue.dialects.base import Dialect
+from segue.dialects.fields.table import show
 from segue.errors import BodyTooLarge, BodyTooSlow, Overloaded, Unavailable, UnsupportedMedia
 from segue.server.admission.request_record import RequestRecord, header_values
 from segue.server.json_body import read_body
 
 DEFAULT_MAX_BODY_BYTES = 16 << 20
 DEFAULT_BODY_TIMEOUT_S = 60.0
+_JSON = b"application/json"
 
 
 @dataclass
@@ -42,16 +44,17 @@ class Bodies:
         lengths = header_values(scope, b"content-length")
         if any(length.isdigit() and int(length) > self._max_bytes for length in lengths):
             raise self._too_large()
-        encodings = header_values(scope, b"content-encoding")
-        if any(encoding.strip().lower() not in (b"", b"identity") for encoding in encodings):
-            raise UnsupportedMedia("The body must not be compressed: send it without encoding.")
-        media = header_values(scope, b"content-type") or [b"application/json"]
+        for encoding in header_values(scope, b"content-encoding"):
+            if encoding.strip().lower() not in (b"", b"identity"):
+                given = show(encoding.decode("latin-1"))
+                raise UnsupportedMedia(
+                    f"The body must not be compressed: send it without content-encoding {given}."
+                )
         # Without a CORS preflight, a web page can post text or forms to any server, but not JSON.
-        is_json = all(
-            each.partition(b";")[0].strip().lower() == b"application/json" for each in media
-        )
-        if not is_json and (dialect.json_only or header_values(scope, b"origin")):
-            raise UnsupportedMedia("The body must be sent with content-type: application/json.")
+        if dialect.json_only or header_values(scope, b"origin"):
+            for media in header_values(scope, b"content-type"):
+                if media.partition(b";")[0].strip().lower() != _JSON:
+                    raise UnsupportedMedia(_not_json(media))
 
     @asynccontextmanager
     async def read(self, receive: Receive, holder: str) -> AsyncGenerator[bytes, None]:
@@ -114,3 +117,12 @@ def replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
+
+
+def _not_json(media: bytes) -> str:
+    """curl -d, which is behind most of these, sends the type of a form unless it is told another."""
+    given = show(media.decode("latin-1"))
+    return (
+        f"The header content-type must be application/json, not {given}. "
+        "With curl: -H 'content-type: application/json'."
+    )

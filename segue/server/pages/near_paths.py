@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator
 CHAT = "Chat is not served here, only completions"
 VECTORS = "Embeddings are not served here, only completions"
 RANKS = "Ranking is not served here, only completions"
+ELSEWHERE = "Completions have another path here"
 STORE = "Models are chosen when the server is started, by segue serve"
 
 # How paths of the six systems end that have no counterpart here.
@@ -24,6 +25,9 @@ UNSERVED: dict[str, str] = {
     "/rerank": RANKS,
     "/v1/reranking": RANKS,
     "/reranking": RANKS,
+    "/generate": ELSEWHERE,
+    "/generate_stream": ELSEWHERE,
+    "/complete": ELSEWHERE,
     "/api/pull": STORE,
     "/api/push": STORE,
     "/api/create": STORE,
@@ -36,14 +40,15 @@ _BELOW = ("/completions", "/v1/completions", "/generate")
 
 def hint_of(path: str, served: Container[str]) -> str:
     """A sentence, or nothing. A few lookups: whoever searches a server for holes asks for many paths."""
+    if near := next((each for each in _respelled(path) if each in served), ""):
+        return f"Is {near} meant?"
     for end, sentence in UNSERVED.items():
         if path.endswith(end):
             instead = "/api/generate" if end.startswith("/api/") else "/v1/completions"
-            place = path.removesuffix(end) + instead
-            is_told = sentence is not STORE and place in served
+            places = (path.removesuffix(end) + instead, instead)
+            place = next((each for each in places if each in served), "")
+            is_told = sentence is not STORE and place
             return f"{sentence}: POST {place}." if is_told else f"{sentence}."
-    if near := next((each for each in _respelled(path) if each in served), ""):
-        return f"Is {near} meant?"
     base = path.rstrip("/")
     if inside := next((base + each for each in _BELOW if base and base + each in served), ""):
         return f"This is a base URL: clients add the rest, as in POST {inside}."

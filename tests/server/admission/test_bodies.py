@@ -41,6 +41,35 @@ def test_what_a_page_can_post_without_being_asked_is_refused_from_a_page() -> No
         Bodies(SIZE, 30.0).check({"headers": [plain, origin]}, LLAMACPP)
     with pytest.raises(UnsupportedMedia):
         Bodies(SIZE, 30.0).check({"headers": [plain]}, VLLM)
+    with pytest.raises(UnsupportedMedia):
+        Bodies(SIZE, 30.0).check({"headers": [(b"content-type", b"application/json"), plain]}, VLLM)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        (
+            (b"content-type", b"application/x-www-form-urlencoded"),
+            'The header content-type must be application/json, not "application/x-www-form-urlencoded". '
+            "With curl: -H 'content-type: application/json'.",
+        ),
+        (
+            (b"content-encoding", b"gzip"),
+            'The body must not be compressed: send it without content-encoding "gzip".',
+        ),
+        (
+            (b"content-type", b'\xff"' * 5),
+            'The header content-type must be application/json, not "ÿ\\"ÿ\\"ÿ\\"ÿ\\"ÿ\\"". '
+            "With curl: -H 'content-type: application/json'.",
+        ),
+    ],
+)
+def test_a_refusal_names_the_header_and_what_would_be_right(
+    header: tuple[bytes, bytes], words: str
+) -> None:
+    with pytest.raises(UnsupportedMedia) as refused:
+        Bodies(SIZE, 30.0).check({"headers": [header]}, VLLM)
+    assert refused.value.message == words
 
 
 def test_bodies_count_for_a_key_or_else_for_an_address() -> None:
