@@ -1,8 +1,6 @@
 """`segue complete`: completes one prompt and streams the text to standard output."""
 
-import io
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,14 +14,16 @@ from segue.commands import receipts
 from segue.commands.folding import Chunk
 from segue.commands.foreign_flags import UnderstandingComplete
 from segue.commands.options import only, refuse_beside_url, with_engine
+from segue.commands.standard_input import check_source, read_text
 from segue.errors import SegueError, SetupError
 from segue.logs import printable, printable_json
 
+_USAGE = 'segue complete "Once upon a time", or a text on standard input: segue complete < FILE'
 _PROBABILITY = click.FloatRange(0, 1)
 
 
 @click.command(cls=UnderstandingComplete)
-@click.argument("prompt", default="-")
+@click.argument("prompt", default=None)
 @click.option("--suffix", help="text after the gap that the answer fills")
 @click.option(
     "--max-tokens",
@@ -54,7 +54,7 @@ _PROBABILITY = click.FloatRange(0, 1)
 @click.option("--url", help="use this server instead; its key is read from SEGUE_API_KEY")
 @with_engine
 def complete(
-    prompt: str,
+    prompt: str | None,
     stop: tuple[str, ...],
     echo: bool,
     logprobs: bool,
@@ -80,7 +80,7 @@ def complete(
     }
     _check_texts({**given, "stop": "".join(stop)})
     body: Chunk = {
-        "prompt": _standard_input() if prompt == "-" else prompt,
+        "prompt": _prompt(prompt, flags["suffix"]),
         **({"model": models} if url and models else {}),
         **given,
         **({"stop": list(filter(None, stop))} if any(stop) else {}),
@@ -139,14 +139,15 @@ def _fields_named_as_flags() -> Iterator[None]:
         raise
 
 
-def _standard_input() -> str:
-    if sys.stdin is None:  # closed by whoever started this
-        return ""
-    try:
-        content = io.BytesIO(sys.stdin.buffer.read())
-        return io.TextIOWrapper(content, "utf-8").read()
-    except UnicodeDecodeError as error:
-        raise SetupError(f"standard input is not UTF-8: {error}") from None
+def _prompt(given: str | None, suffix: str | None) -> str:
+    """The argument, or standard input. Raises SetupError where there is nothing to go on from."""
+    if given is not None and given != "-":
+        return given
+    check_source(is_named=given is not None, usage=_USAGE)
+    text = read_text()
+    if not text and suffix is None:
+        raise SetupError(f"standard input has no prompt: {_USAGE}")
+    return text
 
 
 def _content(name: str, value: str) -> str:

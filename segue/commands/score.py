@@ -10,11 +10,14 @@ from segue import config, imports
 from segue.assembly.ahead import worker_ahead
 from segue.commands.options import only, with_engine
 from segue.commands.scored import Layout, read_subjects
+from segue.commands.standard_input import check_source
 from segue.logs import printable
+
+_ENCODING = "utf-8-sig"
 
 
 @click.command()
-@click.argument("file", type=click.File(encoding="utf-8-sig"), default="-")
+@click.argument("file", type=click.File(encoding=_ENCODING), default=None)
 @click.option(
     "--format",
     "layout",
@@ -30,7 +33,7 @@ from segue.logs import printable
 )
 @with_engine
 def score(
-    file: IO[str],
+    file: IO[str] | None,
     layout: Layout,
     as_json: bool,
     config_file: Path | None,
@@ -42,6 +45,9 @@ def score(
     A line is text, or a JSON object: {"text": …} or {"prompt": …}, where token ids may stand for
     the text, or {"context": …, "continuation": …}, which counts the continuation alone.
     """
+    if file is None:
+        check_source(is_named=False, usage="segue score FILE, or lines on standard input")
+        file = click.open_file("-", encoding=_ENCODING)
     subjects = read_subjects(file, layout)
     settings = config.load({**flags, "models": only(models)}, file=config_file)
     with worker_ahead(settings, is_brief=True) as worker:

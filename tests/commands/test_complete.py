@@ -60,8 +60,8 @@ def test_standard_input_that_is_not_utf_8_or_closed_is_one_sentence(
     assert isinstance(error, SetupError)
     assert "standard input is not UTF-8" in error.message
     assert isinstance(complete("caf\udce9").exception, InvalidField), "as an argument comes"
-    monkeypatch.setattr("segue.commands.complete.sys", SimpleNamespace(stdin=None))
-    assert isinstance(CliRunner().invoke(cli, arguments).exception, InvalidField)
+    monkeypatch.setattr("segue.commands.standard_input.sys", SimpleNamespace(stdin=None))
+    assert isinstance(CliRunner().invoke(cli, arguments).exception, SetupError)
 
 
 def test_a_stop_text_ends_it(live: Live) -> None:
@@ -70,7 +70,7 @@ def test_a_stop_text_ends_it(live: Live) -> None:
     assert ask(*greedy, "--stop", whole[5]).stdout == whole[: whole.index(whole[5])] + "\n"
 
 
-@pytest.mark.parametrize(("text", "error"), [("", InvalidField), ("x" * 5000, PromptTooLong)])
+@pytest.mark.parametrize(("text", "error"), [("", SetupError), ("x" * 5000, PromptTooLong)])
 def test_a_prompt_that_cannot_be_read_is_an_error(text: str, error: type[Exception]) -> None:
     assert isinstance(complete(text=text).exception, error)
 
