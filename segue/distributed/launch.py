@@ -128,6 +128,9 @@ class Launched:
     give_up: Callable[[], None]  # from then on the engine counts as dead
     can_draw: bool = True  # whether Segue's own sampler can draw
     can_cut: bool = True  # whether filters can have an order that vLLM lacks
+    can_score_asked: bool = (
+        True  # whether scores of tokens by id leave those of other requests as they are
+    )
     room: Room | None = None  # for tokens that a request names; None: for all
     # LoRA adapters by name, as vLLM's requests
     adapters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -237,6 +240,7 @@ def _launched(launch: Launch, config: Any, llm: Any, gauges: Gauges) -> Launched
         give_up=lambda: _give_up(llm),
         can_draw=_can_draw(config),
         can_cut=_can_cut(config),
+        can_score_asked=config.use_v2_model_runner,
         room=_room(config),
         adapters=_adapters(launch.adapters),
     )

@@ -183,7 +183,9 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()  # texts; each that is one token is written in the text, whatever it is
     echo: bool = False
     logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
-    prompt_logprobs: int | None = None  # the same for prompt tokens
+    # Reported instead of the likeliest, in any order; only with `logprobs`
+    logprob_token_ids: tuple[int, ...] = ()
+    prompt_logprobs: int | None = None  # the same as logprobs for prompt tokens
     score_stops: bool = False  # whether tokens of a stop string that is left out are scored too
     post_sampling_probs: bool = False  # logprobs after the sampling steps, not of the raw logits
     infill: Infill | None = None
@@ -199,6 +201,11 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
     tenant: str = ""  # the owner of the API key; the engine serves tenants in turn
     priority: int = 0  # lower is served first, by engines that know priorities
+
+    @property
+    def num_top(self) -> int:
+        """Alternatives that are reported of each generated token, if any are."""
+        return len(self.logprob_token_ids) or self.logprobs or 0
 
     @property
     def num_candidates(self) -> int:

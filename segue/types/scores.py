@@ -23,7 +23,7 @@ class TokenScore(Struct, frozen=True, array_like=True):
     piece: bytes
     logprob: float | None  # None for the first token of a prompt, which nothing precedes
     rank: int  # 1 is the likeliest; 0 where logprob is None
-    top: tuple[Alternative, ...]  # likeliest first
+    top: tuple[Alternative, ...]  # likeliest first, also of tokens that were asked for by id
     is_shown: bool = True  # whether its piece is in the text; control tokens are usually left out
 
 

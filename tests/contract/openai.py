@@ -115,6 +115,22 @@ CASES = [
         source="root: legacy layout",
     ),
     Case(
+        "logprobs",
+        PATH,
+        {"prompt": "x", "max_tokens": 1, "logprobs": 0, "logprob_token_ids": [98, 113]},
+        answer=whole(
+            choice(
+                " ",
+                logprobs={
+                    **legacy(" ", 1),
+                    "top_logprobs": [{" ": CERTAIN, "b": ANY, "q": ANY}],
+                },
+            ),
+            usage=usage(1, 1),
+        ),
+        source="root: tokens by id, as vLLM",
+    ),
+    Case(
         "echo",
         PATH,
         {"prompt": "x b", "max_tokens": 0, "logprobs": 0, "echo": True},

@@ -82,6 +82,7 @@ class StandIn:
         self.limits = default_capabilities(context_length=context_length)
         self.adapters: dict[str, Any] = {}
         self.room: Room | None = None
+        self.can_score_asked = True
         self.loaded: list[Any] = []  # of these
         self.unfit: tuple[Any, ...] = ()  # of these, too
         # Tokens that the constraint forbids: vLLM draws one where bans leave nothing else.
@@ -111,6 +112,7 @@ class StandIn:
             give_up=self._give_up,
             adapters=self.adapters,
             room=self.room,
+            can_score_asked=self.can_score_asked,
         )
 
     @property
@@ -194,10 +196,12 @@ class StandIn:
             await asyncio.sleep(0)
             if self.errored:
                 raise Dead
-            completion = Completion(logprobs=None if params.get("logprobs") is None else [])
+            num_top, asked = params.get("logprobs"), params.get("logprob_token_ids")
+            assert num_top is None or asked is None
+            completion = Completion(logprobs=None if num_top is asked is None else [])
             while len(completion.token_ids) < self.stride and completion.finish_reason is None:
                 token = self._draw(logits[-1], params, num_drawn)
-                _add(completion, rows[-1], token, params.get("logprobs"))
+                _add(completion, rows[-1], token, num_top, asked)
                 num_drawn += 1
                 if token in self.refused:
                     completion.finish_reason = "error"
@@ -247,10 +251,14 @@ def _prompt(rows: Any, tokens: list[int], num_top: int | None) -> Flat | None:
     return flat
 
 
-def _add(completion: Completion, row: Any, token: int, num_top: int | None) -> None:
+def _add(
+    completion: Completion, row: Any, token: int, num_top: int | None, asked: list[int] | None
+) -> None:
     completion.token_ids.append(token)
     if completion.logprobs is not None:
         listed = _entries(row, token, num_top or 0)
+        # As vLLM, whose ranks of these are their places in the list.
+        listed += [(each, float(row[each]), rank) for rank, each in enumerate(asked or (), 1)]
         completion.logprobs.append({i: Entry(logprob, rank) for i, logprob, rank in listed})
 
 

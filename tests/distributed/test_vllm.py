@@ -25,7 +25,7 @@ from segue.types import (
     Shift,
     Truncation,
 )
-from tests.distributed.harness import GREEDY, run, started, told
+from tests.distributed.harness import GREEDY, rounded, run, started, told
 from tests.distributed.stand_in import StandIn
 from tests.engine.harness import Bench, RequestEvents, ask
 
@@ -78,7 +78,7 @@ def test_it_tells_the_story_of_our_own_engine(
         [expected] = Bench(FakeRunner(limits)).run(request)
         async with started(StandIn(stride=stride, context_length=64)) as engine:
             story = await told(engine, request)
-        assert _rounded(story.essence) == _rounded(expected.essence)
+        assert rounded(story.essence) == rounded(expected.essence)
         for index, prompted in expected.prompted.items():
             got = story.prompted[index]
             assert (got.tokens, got.text, got.num_dropped, got.infill) == (
@@ -87,7 +87,7 @@ def test_it_tells_the_story_of_our_own_engine(
                 prompted.num_dropped,
                 prompted.infill,
             )
-            assert _rounded([*(got.scores or ())]) == _rounded([*(prompted.scores or ())])
+            assert rounded([*(got.scores or ())]) == rounded([*(prompted.scores or ())])
         assert story.done is not None
         assert story.done.seed == 7
 
@@ -188,19 +188,6 @@ def test_a_constraint_on_a_ranked_middle_is_refused() -> None:
         assert (story.failed.code, story.failed.param) == (InvalidField.code, "grammar")
 
     run(check())
-
-
-def _rounded(value: Any) -> Any:
-    """Scores of both are floats; the stand-in adds up in double precision."""
-    if isinstance(value, float):
-        return pytest.approx(value, abs=1e-4)
-    if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    if isinstance(value, tuple | list):
-        return [_rounded(each) for each in value]
-    if hasattr(value, "__struct_fields__"):
-        return [_rounded(getattr(value, name)) for name in value.__struct_fields__]
-    return value
 
 
 def test_a_prompt_is_told_of_before_its_choices() -> None:

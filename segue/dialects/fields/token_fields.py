@@ -1,4 +1,5 @@
-"""Fields about tokens: special ones in prompts and texts, ids in answers, repeated ones, those dropped for room."""
+"""Fields about tokens: special ones in prompts and texts, ids in answers, those whose scores are told, repeated ones,
+those dropped for room."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from segue.bounds import MAX_INT32, MAX_INT64
-from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch
+from segue.dialects.fields.kinds import Boolean, Integer, Lax, Mismatch, TokenIds
 from segue.dialects.fields.table import Draft, Field
 from segue.types import Repetition, Shift, Truncation
 
@@ -144,6 +145,33 @@ TOKEN_ROWS = (
         "shape.tokens_as_ids",
     ),
 )
+
+
+MAX_ASKED = 128  # vLLM's MAX_LOGPROB_TOKEN_IDS
+
+ASKED = Field(
+    "logprob_token_ids",
+    TokenIds(MAX_ASKED),
+    "With logprobs: the tokens whose log-probabilities are reported of every generated token, in place of the "
+    "likeliest.",
+    "logprob_token_ids",
+)
+
+
+def check_asked(draft: Draft) -> None:
+    """They stand where alternatives do, of tokens that are generated."""
+    asked = draft.values.pop("logprob_token_ids", ())
+    if not asked:
+        return
+    if draft.values.get("logprobs") is None:
+        raise draft.refuse("logprob_token_ids", "can only be given together with logprobs")
+    if draft.values.get("max_tokens") == 0:
+        raise draft.refuse(
+            "logprob_token_ids", "needs max_tokens of at least 1: they are of generated tokens"
+        )
+    if draft.values.get("beam_search"):
+        raise draft.refuse("logprob_token_ids", "cannot be combined with use_beam_search")
+    draft.values["logprob_token_ids"] = tuple(dict.fromkeys(asked))
 
 
 def mark_special(draft: Draft) -> None:

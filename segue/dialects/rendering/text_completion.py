@@ -174,11 +174,11 @@ class TextCompletion:
 
     def _open_choices(self, prompt: Prompted) -> list[dict[str, Any]]:
         """What a prompt's choices begin with: the prompt itself with echo, often nothing."""
-        n, num_top = self._request.n, self._request.logprobs
+        n = self._request.n
         choices = range(prompt.prompt * n, (prompt.prompt + 1) * n)
-        if num_top is not None:
+        if self._request.logprobs is not None:
             self._logprobs_writers |= {
-                choice: self._logprobs_writer(num_top, prompt) for choice in choices
+                choice: self._logprobs_writer(self._request.num_top, prompt) for choice in choices
             }
         opening = self._opening(prompt)
         return [{**self._empty(choice), **opening} for choice in choices] if opening else []
@@ -215,7 +215,7 @@ class TextCompletion:
         folded = {**self._blank(index), **opening}
         folded["text"] += choice.text
         if self._request.logprobs is not None:
-            generated = self._logprobs_writer(self._request.logprobs, prompt).push(choice.scores)
+            generated = self._logprobs_writer(self._request.num_top, prompt).push(choice.scores)
             echo = folded["logprobs"] or {}
             folded["logprobs"] = {key: echo.get(key, []) + generated[key] for key in generated}
         if self._wants_ids:

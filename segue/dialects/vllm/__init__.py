@@ -100,7 +100,7 @@ DIFFERENCES = (
         "Our own engine serves first come, first served, and prompts are text or token ids.",
     ),
     Difference(
-        "logprob_token_ids, stream_interval, thinking_token_budget and watermarking have no effect, nor has what "
+        "stream_interval, thinking_token_budget and watermarking have no effect, nor has what "
         "speaks to other parts of vLLM, such as kv_transfer_params and vllm_xargs.",
         "They are named in x-segue-ignored.",
     ),

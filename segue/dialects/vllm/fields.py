@@ -24,7 +24,15 @@ from segue.dialects.fields.kinds import (
 from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.search_fields import BEAMS, LENGTH_PENALTY, PRIORITY, check_beams
 from segue.dialects.fields.table import Draft, Field, Table
-from segue.dialects.fields.token_fields import REPETITION, Not, mark_special, truncate
+from segue.dialects.fields.token_fields import (
+    ASKED,
+    MAX_ASKED,
+    REPETITION,
+    Not,
+    check_asked,
+    mark_special,
+    truncate,
+)
 from segue.dialects.openai import fields as openai
 from segue.dialects.vllm.kinds import LaxBias, LaxPrompts, LaxTokenIds, LaxTop, Salt
 from segue.errors import InvalidField
@@ -139,6 +147,7 @@ ANSWER = (
         "shape.prompt_logprobs",
         default=None,
     ),
+    replace(ASKED, kind=LaxTokenIds(MAX_ASKED)),
     Field("cache_salt", Salt(), "Share cached prefixes only with the same salt.", "cache_salt"),
     Field(
         "request_id",
@@ -290,6 +299,7 @@ RULES = (
     truncate,
     keep_opening,
     check_lengths,
+    check_asked,
     check_greedy,
     check_beams,
     name_idle_versions,

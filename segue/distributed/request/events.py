@@ -149,7 +149,8 @@ class RequestEvents:
             score = None
             if job.needs_scores:
                 entries = scored[index][1]
-                score = drawn_score(token, entries, job.request.logprobs or 0, self._vocab)
+                num_top, asked = job.request.num_top, job.request.logprob_token_ids
+                score = drawn_score(token, entries, num_top, self._vocab, asked)
                 _watch(candidate, entries)
             job.accept(candidate, token, score, now)
             self._follow(candidate, token)

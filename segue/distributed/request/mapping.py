@@ -89,6 +89,7 @@ REQUEST_ROWS = (
     Row("preserved", "segue", _SAME),
     Row("echo", "segue", _SAME),
     Row("logprobs", "vllm", "raw_logprobs"),
+    Row("logprob_token_ids", "vllm", "as it is; refused by vLLM's first model runner"),
     Row("prompt_logprobs", "vllm", "raw_logprobs, of the first candidate's request"),
     Row("score_stops", "segue", _SAME),
     Row("post_sampling_probs", "refused", "vLLM reports one kind of log-probability only"),
@@ -188,7 +189,7 @@ def parameters(request: CompletionRequest, rules: TokenRules, asked: Asked) -> d
     values = {
         "max_tokens": asked.max_tokens,
         "min_tokens": min(s.min_tokens, asked.max_tokens),
-        "logprobs": asked.num_alternatives,
+        **_alternatives(request, asked),
         "stop_token_ids": sorted(rules.stops if goes_on else rules.stops | rules.ends),
         "ignore_eos": goes_on,
         "logit_bias": logit_biases(s, rules) or None,
@@ -200,6 +201,13 @@ def parameters(request: CompletionRequest, rules: TokenRules, asked: Asked) -> d
     if values["temperature"] > 0 and asked.seed is not None:
         values["seed"] = (asked.seed + asked.candidate) % 2**63
     return values
+
+
+def _alternatives(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
+    """Of vLLM's two parameters one only: what is asked for by id takes the place of the likeliest."""
+    if asked.num_alternatives is None or not request.logprob_token_ids:
+        return {"logprobs": asked.num_alternatives}
+    return {"logprobs": None, "logprob_token_ids": list(request.logprob_token_ids)}
 
 
 def _scoring(request: CompletionRequest, asked: Asked) -> dict[str, Any]:

@@ -92,6 +92,12 @@ class VllmRequests:
         vocab, limits = self.launched.vocab, self.launched.capabilities
         check(request)
         self._adapter(request)
+        if request.logprob_token_ids and not self.launched.can_score_asked:
+            raise InvalidField(
+                "logprob_token_ids: vLLM's first model runner, that of CPUs, cannot do this without losing the "
+                "scores of other requests in the same step",
+                "logprob_token_ids",
+            )
         if request.beam_search and request.num_candidates > MAX_BEAMS:
             field = "n" if request.best_of is None else "best_of"
             raise InvalidField(f"{field} is at most {MAX_BEAMS} with use_beam_search", field)

@@ -54,14 +54,23 @@ def following_scores(entries: Mapping[int, Entry], num_top: int) -> Scores:
     )
 
 
-def drawn_score(token: int, entries: Mapping[int, Entry], num_top: int, vocab: Vocab) -> TokenScore:
-    """The score of one drawn token. `entries`: the drawn token and the likeliest ones, which may include it."""
+def drawn_score(
+    token: int,
+    entries: Mapping[int, Entry],
+    num_top: int,
+    vocab: Vocab,
+    asked: Sequence[int] = (),
+) -> TokenScore:
+    """The score of one drawn token. `entries`: the drawn token, and the likeliest ones or those that were `asked` for,
+    which may include it."""
     own = entries[token]
     best = sorted((entry.rank or 0, other) for other, entry in entries.items())
+    named = [other for rank, other in best if 0 < rank <= num_top]
+    if asked:  # their ranks are their places in the list
+        named = sorted(asked, key=lambda each: -entries[each].logprob)
     top = tuple(
         Alternative(other, vocab.piece(other), max(entries[other].logprob, LOWEST_LOGPROB))
-        for rank, other in best
-        if 0 < rank <= num_top
+        for other in named
     )
     return TokenScore(
         token, vocab.piece(token), max(own.logprob, LOWEST_LOGPROB), own.rank or 0, top

@@ -34,6 +34,7 @@ def check_beams(request: CompletionRequest) -> None:
         ("suffix", request.infill),
         ("prompt_logprobs", request.prompt_logprobs is not None),
         ("post_sampling_probs", request.post_sampling_probs),
+        ("logprob_token_ids", request.logprob_token_ids),
         ("stop", request.stop),
         ("n_indent", request.min_indent),
         ("t_max_predict_ms", request.time_limit_s),

@@ -39,6 +39,8 @@ def prepare(request: CompletionRequest, model: Model, grammar: Grammar | None = 
         )
     if request.beam_search:
         check_beams(request)
+    num_known = min(model.vocab.size, model.capabilities.vocab_size)
+    check_ids(request.logprob_token_ids, num_known, "logprob_token_ids")
     infill, fim = request.infill, model.vocab.fim
     method = None if infill is None else infill.method(fim is not None)
     if infill is None:
@@ -65,12 +67,13 @@ def prepare(request: CompletionRequest, model: Model, grammar: Grammar | None = 
 def _ranked(
     request: CompletionRequest, infill: Infill, model: Model, grammar: Grammar | None
 ) -> Job:
-    if request.post_sampling_probs:
-        raise InvalidField(
-            "post_sampling_probs cannot be combined with suffix on a model without tokens for filling "
-            "in the middle: middles are ranked by the model's own probabilities",
-            "post_sampling_probs",
-        )
+    for field in ("post_sampling_probs", "logprob_token_ids"):
+        if getattr(request, field):
+            raise InvalidField(
+                f"{field} cannot be combined with suffix on a model without tokens for filling in the middle: "
+                "middles are ranked by the model's own probabilities of their tokens",
+                field,
+            )
     room = _room(request, model) - SCORED_SUFFIX
     prompts = _read_plain(request, infill, model, "ranked", room)
     suffix = read_suffix(infill.suffix, model.vocab)

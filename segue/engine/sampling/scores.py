@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue import exact_math
-from segue.engine.sampling.candidates import Distribution, top
+from segue.engine.sampling.candidates import Distribution, Index, Weights, top
 from segue.engine.seam import Logits
 from segue.types import LOWEST_LOGPROB, Alternative, PromptScores, TokenScore
 
@@ -105,10 +105,15 @@ def empty(num_top: int) -> Scores:
     )
 
 
-def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
-    """Scores of `targets`: target i under row i of `logits`. Rows with NaN give NaN."""
+def score(
+    logits: Logits, targets: Sequence[int], num_top: int, asked: Sequence[int] = ()
+) -> Scores:
+    """Scores of `targets`: target i under row i of `logits`. Rows with NaN give NaN.
+
+    `asked`: the alternatives are these tokens, not the `num_top` likeliest.
+    """
     num_rows, width = len(targets), logits.shape[1]
-    num_top = min(num_top, width)
+    num_top = len(asked) or min(num_top, width)
     scores = Scores(
         np.empty(num_rows, np.float32),
         np.empty(num_rows, np.int32),
@@ -125,10 +130,10 @@ def score(logits: Logits, targets: Sequence[int], num_top: int) -> Scores:
             scores.ranks[i] = scores.ids[i] = 0
             continue
         norm = np.float32(exact_math.log_sum_exp(row, float(highest)))
-        best = _top(row, num_top)
+        best = _likeliest_first(row, asked) if asked else _top(row, num_top)
         chosen, tops = row[target], row[best]
         scores.logprobs[i] = chosen - norm
-        scores.ranks[i] = _rank(row, chosen, tops, is_higher)
+        scores.ranks[i] = _rank(row, chosen, tops[:0] if asked else tops, is_higher)
         scores.ids[i] = best
         np.subtract(tops, norm, out=scores.values[i])
     np.maximum(scores.logprobs, LOWEST_LOGPROB, out=scores.logprobs)
@@ -159,17 +164,35 @@ def _top(row: Row, num_top: int) -> NDArray[np.intp]:
     return np.append(found, np.flatnonzero(row == -np.inf)[: num_top - found.size])
 
 
-def score_drawn(drawn_from: Distribution, token: int, num_top: int) -> Scores:
-    """The score of a token in the distribution it was drawn from. What could not be drawn is no alternative."""
+def _likeliest_first(row: Row, asked: Sequence[int]) -> NDArray[np.intp]:
+    ids = np.array(asked, np.intp)
+    return ids[np.argsort(-row[ids], kind="stable")]
+
+
+def score_drawn(
+    drawn_from: Distribution, token: int, num_top: int, asked: Sequence[int] = ()
+) -> Scores:
+    """The score of a token in the distribution it was drawn from. What could not be drawn is no alternative, unless
+    it is one of those `asked` for."""
     ids, weights = drawn_from
     index = token if ids is None else int(np.flatnonzero(ids == token)[0])
-    best = top(weights, max(min(num_top, weights.size), 1))[:num_top]
-    best = best[weights[best] > 0]
+    best = _of(ids, weights, asked) if asked else top(weights, max(min(num_top, weights.size), 1))
+    best = best[weights[best] > 0][: len(asked) or num_top]
     norm = exact_math.log(exact_math.total(weights))
     logprobs = (exact_math.logs(weights[np.append(best, index)]) - norm).astype(np.float32)
+    named = (best if ids is None else ids[best]).astype(np.int32)
+    never = np.array([each for each in asked if each not in named], np.int32)
+    lowest = np.full(never.size, LOWEST_LOGPROB, np.float32)
     return Scores(
         logprobs[-1:],
         np.array([1 + np.count_nonzero(weights > weights[index])], np.int32),
-        (best if ids is None else ids[best]).astype(np.int32)[None],
-        logprobs[None, :-1],
+        np.append(named, never)[None],
+        np.append(logprobs[:-1], lowest)[None],
     )
+
+
+def _of(ids: Index | None, weights: Weights, asked: Sequence[int]) -> NDArray[np.intp]:
+    """The places of those of the tokens that are there, likeliest first."""
+    wanted = np.array(asked, np.intp)
+    places = wanted if ids is None else np.flatnonzero(np.isin(ids, wanted))
+    return places[np.argsort(-weights[places], kind="stable")]

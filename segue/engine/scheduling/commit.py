@@ -196,12 +196,13 @@ class Committer:
             return
         drawn: TokenScore | None = None
         if raw is not None:
-            num_top, drawn_from = job.request.logprobs or 0, sequence.sampler.distribution
+            num_top, asked = job.request.num_top, job.request.logprob_token_ids
+            drawn_from = sequence.sampler.distribution
             if drawn_from is None:
-                scores = score(raw[None], [token], num_top)
+                scores = score(raw[None], [token], num_top, asked)
                 _check(scores)
             else:
-                scores = score_drawn(drawn_from, token, num_top)
+                scores = score_drawn(drawn_from, token, num_top, asked)
             drawn = scores.tokens([token], self._vocab.piece)[0]
             if sequence.watched:
                 odds = raw[list(sequence.watched)] - raw[token]

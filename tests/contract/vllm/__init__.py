@@ -3,5 +3,6 @@
 from tests.contract.vllm.completions import COMPLETIONS
 from tests.contract.vllm.pages import PAGES
 from tests.contract.vllm.refusals import REFUSALS
+from tests.contract.vllm.scores import SCORES
 
-CASES = COMPLETIONS + REFUSALS + PAGES
+CASES = COMPLETIONS + SCORES + REFUSALS + PAGES

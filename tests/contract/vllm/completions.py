@@ -1,13 +1,12 @@
 """Answers."""
 
-from tests.contract import ANY, CERTAIN, DONE, END_TOKEN, MODEL, Case, Like
+from tests.contract import ANY, DONE, END_TOKEN, MODEL, Case, Like
 from tests.contract.vllm.shapes import (
     FINGERPRINT,
     PATH,
     choice,
     chunk,
     drawn,
-    legacy,
     scored,
     usage,
     whole,
@@ -173,92 +172,6 @@ COMPLETIONS = [
             choice(" b", 0), choice(" b", 1), choice("br", 2), choice("br", 3), usage=usage(3, 8)
         ),
         source="B.2 index: output.index + prompt_idx*n",
-    ),
-    Case(
-        "logprobs",
-        PATH,
-        {"prompt": "x", "max_tokens": 2, "logprobs": 2},
-        answer=whole(choice(" b", logprobs=legacy(" b")), usage=usage(1, 2)),
-        source="B.2 legacy layout, text_offset from the choice's text",
-    ),
-    Case(
-        "logprobs",
-        PATH,
-        {"prompt": "x", "max_tokens": 1, "logprobs": 0, "return_tokens_as_token_ids": True},
-        answer=whole(
-            choice(
-                " ",
-                logprobs={
-                    "tokens": ["token_id:32"],
-                    "token_logprobs": [CERTAIN],
-                    "top_logprobs": [{"token_id:32": CERTAIN}],
-                    "text_offset": [0],
-                },
-            ),
-            usage=usage(1, 1),
-        ),
-        source="A return_tokens_as_token_ids; logprobs 0 = chosen token only",
-    ),
-    Case(
-        "logprobs",
-        PATH,
-        {"prompt": "x", "stop": "ow", "logprobs": 2, "return_token_ids": True},
-        answer=whole(
-            choice(
-                " br",
-                reason="stop",
-                stop_reason="ow",
-                logprobs=legacy(" brow"),
-                token_ids=[ord(each) for each in " brow"],
-                prompt_token_ids=[ord("x")],
-            ),
-            usage=usage(1, 5),
-        ),
-        source="vLLM: log-probabilities of all tokens, those of the stop string too",
-    ),
-    Case(
-        "logprobs",
-        PATH,
-        {"prompt": "x ", "max_tokens": 1, "prompt_logprobs": 0},
-        answer=whole(choice("b", prompt_logprobs=[None, scored(" ")]), usage=usage(2, 1)),
-        source="B.2 prompt_logprobs",
-    ),
-    Case(
-        "echo",
-        PATH,
-        {"prompt": "x b", "max_tokens": 0, "logprobs": 0, "echo": True},
-        answer=whole(
-            choice(
-                "x b",
-                logprobs={
-                    **legacy("x b"),
-                    "token_logprobs": [None, CERTAIN, CERTAIN],
-                    "top_logprobs": [None, {" ": CERTAIN}, {"b": CERTAIN}],
-                },
-                prompt_logprobs=[None, scored(" "), scored("b")],
-            ),
-            usage=usage(3, 0),
-        ),
-        source="B.2 echo + max_tokens 0, echo + logprobs; difference: nothing is drawn; compared: prompt_logprobs too",
-    ),
-    Case(
-        "echo",
-        PATH,
-        {"prompt": "x", "max_tokens": 0, "echo": True, "min_tokens": 1},
-        answer=whole(choice("x"), usage=usage(1, 0)),
-        source="compared: min_tokens 1 where nothing is drawn",
-    ),
-    Case(
-        "echo",
-        PATH,
-        {"prompt": "x", "max_tokens": 1, "echo": True, "stream": True},
-        chunks=[
-            chunk(choice("x", reason=None, prompt_token_ids=[120])),
-            chunk(choice(" ", reason=None)),
-            chunk(choice(""), **FINGERPRINT),
-            DONE,
-        ],
-        source="B.2 stream 2: the prompt comes first, with its ids",
     ),
     Case(
         "usage",

@@ -27,6 +27,24 @@ REFUSALS = [
         "A beam search with echo and logprobs → 400",
     ),
     refused({"use_beam_search": True, "stop": ["x"]}, "stop", "difference: vLLM ignores it"),
+    *(
+        refused({"logprob_token_ids": [1], **body}, "logprob_token_ids", f"A {why} → 400")
+        for body, why in (
+            ({}, "logprob_token_ids without logprobs"),
+            ({"logprobs": 0, "use_beam_search": True}, "logprob_token_ids with beam search"),
+            ({"logprobs": 0, "echo": True, "max_tokens": 0}, "logprob_token_ids without output"),
+        )
+    ),
+    refused(
+        {"logprobs": 0, "logprob_token_ids": [0] * 129},
+        "logprob_token_ids",
+        "A logprob_token_ids at most 128",
+    ),
+    refused(
+        {"logprobs": 0, "logprob_token_ids": [10**6]},
+        "logprob_token_ids",
+        "sampling_params.py out of vocabulary → 400",
+    ),
     refused({"cache_salt": "a/b"}, "cache_salt", "A cache_salt"),
     *(
         refused({"stream_options": options}, "stream_options", "A stream_options without stream")

@@ -2,9 +2,11 @@ from typing import Any
 
 import pytest
 
-from segue.dialects.base import Call, Stamp
+from segue.dialects.base import Call, Dialect, Stamp
 from segue.dialects.fields.token_fields import SHIFTS
+from segue.dialects.llamastack import LLAMASTACK
 from segue.dialects.openai import OPENAI
+from segue.dialects.vllm import VLLM
 from segue.errors import InvalidField
 from segue.types import Prompt, Repetition, Shift, Truncation
 
@@ -145,3 +147,50 @@ def test_ollamas_options_are_known_at_the_root() -> None:
     assert call.request.sampling.repetition_penalty == 1.2
     assert call.ignored == ("options.num_ctx",)
     assert call.keep_s == 60.0
+
+
+every = pytest.mark.parametrize("dialect", [OPENAI, VLLM, LLAMASTACK], ids=lambda each: each.name)
+
+
+def parse_as(dialect: Dialect, **body: Any) -> Call:
+    return dialect.operations[0].parse({"model": "m", "prompt": "a", **body}, STAMP)
+
+
+@every
+def test_tokens_that_are_asked_for(dialect: Dialect) -> None:
+    call = parse_as(dialect, logprobs=1, logprob_token_ids=[7, 3, 7])
+    assert call.request.logprob_token_ids == (7, 3)
+    assert call.request.num_top == 2
+    assert call.ignored == ()
+    nothing: tuple[list[int] | None, ...] = ([], None)
+    for none in nothing:
+        request = parse_as(dialect, logprobs=1, logprob_token_ids=none).request
+        assert (request.logprob_token_ids, request.num_top) == ((), 1)
+
+
+@every
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"logprob_token_ids": [1]},
+        {"logprobs": 1, "logprob_token_ids": [1], "echo": True, "max_tokens": 0},
+        {"logprobs": 1, "logprob_token_ids": [1], "use_beam_search": True},
+        {"logprobs": 1, "logprob_token_ids": list(range(129))},
+        {"logprobs": 1, "logprob_token_ids": [-1]},
+        {"logprobs": 1, "logprob_token_ids": ["x"]},
+        {"logprobs": 1, "logprob_token_ids": 5},
+        {"logprobs": 1, "logprob_token_ids": {"1": 2}},
+    ],
+    ids=str,
+)
+def test_what_is_refused(dialect: Dialect, body: dict[str, Any]) -> None:
+    if dialect is LLAMASTACK and body.get("max_tokens") == 0:
+        body = body | {"max_tokens": None, "n_predict": 0}
+    with pytest.raises(InvalidField) as caught:
+        parse_as(dialect, **body)
+    assert caught.value.param == "logprob_token_ids"
+
+
+def test_vllm_reads_ids_as_leniently_as_its_own_server() -> None:
+    call = parse_as(VLLM, logprobs="1", logprob_token_ids=["7", 3.0, True])
+    assert call.request.logprob_token_ids == (7, 3, 1)

@@ -50,6 +50,7 @@ BODIES: list[dict[str, Any]] = [
     {"bad_words": ["x"]},
     {"logprobs": 0},
     {"logprobs": 3},
+    {"logprobs": 3, "logprob_token_ids": [9, 5]},
     {"prompt_logprobs": 2, "stream": False},
     {"echo": True, "logprobs": 2},
     {"stop": ["x"], "include_stop_str_in_output": True},
@@ -87,7 +88,7 @@ def requests(tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         do_not_start(patch, folder)
         launched = Launch(model=folder, name="tiny")()
     limits = replace(launched.capabilities, num_cells=4096)
-    yield VllmRequests(replace(launched, capabilities=limits))
+    yield VllmRequests(replace(launched, capabilities=limits, can_score_asked=True))
     envs.disable_envs_cache()
 
 

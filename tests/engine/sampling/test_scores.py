@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from segue.engine.sampling import scores
 from segue.engine.sampling.candidates import Distribution
 from segue.engine.sampling.scores import Scores, empty, score, score_drawn
-from segue.types import LOWEST_LOGPROB, TokenScore
+from segue.types import LOWEST_LOGPROB, Sampling, TokenScore
 from tests.engine.harness import Bench, ask
 
 
@@ -30,6 +30,56 @@ def test_agrees_with_a_sorted_log_softmax(seed: int, rows: int, top: int, width:
         order = np.lexsort((np.arange(width), -logits[i]))[:top]
         assert got.ids[i].tolist() == order.tolist()
         np.testing.assert_allclose(got.values[i], exact[order], atol=1e-4)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.sets(st.integers(0, 39), min_size=1))
+def test_tokens_that_are_asked_for_stand_in_place_of_the_likeliest(
+    seed: int, rows: int, asked: set[int]
+) -> None:
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 5, (rows, 40)).astype(np.float32).round(1)
+    logits[rng.random((rows, 40)) < 0.2] = -np.inf
+    logits[:, 0] = 1.0
+    targets, listed = rng.integers(0, 40, rows).tolist(), list(asked)
+    got, whole = score(logits, targets, 7, listed), score(logits, targets, 40)
+    assert got.logprobs.tobytes() == whole.logprobs.tobytes()
+    assert got.ranks.tolist() == whole.ranks.tolist()
+    for i in range(rows):
+        known = dict(zip(whole.ids[i].tolist(), whole.values[i].tolist(), strict=True))
+        assert set(got.ids[i].tolist()) == asked
+        assert got.values[i].tolist() == [known[token] for token in got.ids[i].tolist()]
+        assert got.values[i].tolist() == sorted(got.values[i].tolist(), reverse=True)
+
+
+def test_what_is_asked_for_is_told_though_it_could_not_be_drawn() -> None:
+    weights = np.array([0.0, 0.25, 0.0, 0.75], np.float32)
+    for ids, names, cut_off in ((None, range(4), 0), (np.array([9, 8, 7, 6]), (9, 8, 7, 6), 5)):
+        asked = (names[2], names[1], cut_off, names[3])
+        got = score_drawn(Distribution(ids, weights), names[1], 0, asked)
+        assert got.ids.tolist() == [[names[3], names[1], names[2], cut_off]]
+        assert got.values[0, 2:].tolist() == [LOWEST_LOGPROB] * 2
+        assert got.values[0, 1] == got.logprobs[0]
+        assert got.ranks.tolist() == [2]
+
+
+@pytest.mark.parametrize("fields", [{}, {"post_sampling_probs": True}], ids=str)
+def test_asking_for_tokens_changes_no_token_and_tells_their_scores(fields: dict[str, Any]) -> None:
+    asked = (70, 260, 5, 101)
+    sampling = Sampling(seed=4, temperature=0.9)
+    plain = {"n": 2, "max_tokens": 12, "sampling": sampling, **fields}
+    [all_of_them, few] = Bench().run(
+        ask("so it goes", logprobs=264, **plain),
+        ask("so it goes", logprobs=1, logprob_token_ids=asked, **plain),
+    )
+    assert few.tokens == all_of_them.tokens
+    for choice, rows in few.scores.items():
+        for row, other in zip(rows, all_of_them.scores[choice], strict=True):
+            known = {each.token: each.logprob for each in other.top}
+            assert {each.token for each in row.top} == set(asked)
+            assert [each.logprob for each in row.top] == [
+                known.get(each.token, LOWEST_LOGPROB) for each in row.top
+            ]
+            assert (row.token, row.logprob, row.rank) == (other.token, other.logprob, other.rank)
 
 
 def test_the_chosen_tokens_value_is_the_same_float_among_the_alternatives() -> None:

@@ -66,6 +66,26 @@ def test_drawn_tokens_are_scored(client: httpx2.Client, reference: TinyReference
     assert choice["logprobs"]["token_logprobs"] == pytest.approx(own, abs=PRECISION)
 
 
+def test_tokens_by_id_are_scored_or_refused(
+    client: httpx2.Client, reference: TinyReference
+) -> None:
+    """vLLM's first model runner would give every other request of the step the scores of these tokens."""
+    prompt, asked = ids(client, TEXT), [3, 70, 41]
+    body = {"prompt": prompt, "max_tokens": 4, "temperature": 0, "logprobs": 0}
+    body |= {"logprob_token_ids": asked, "return_token_ids": True}
+    answer = client.post("/vllm/v1/completions", json={**body, "return_tokens_as_token_ids": True})
+    if answer.status_code == 400:
+        assert answer.json()["error"]["param"] == "logprob_token_ids"
+        return
+    [choice] = answer.json()["choices"]
+    drawn = choice["token_ids"]
+    expected = logprobs(reference, prompt + drawn)
+    for place, top in enumerate(choice["logprobs"]["top_logprobs"]):
+        row = expected[len(prompt) - 1 + place]
+        wanted = {f"token_id:{each}": float(row[each]) for each in {*asked, drawn[place]}}
+        assert top == pytest.approx(wanted, abs=PRECISION)
+
+
 def test_prompts_of_a_batch_are_scored_as_alone(client: httpx2.Client) -> None:
     prompts = [TEXT, "then", ids(client, "and the")]
     asked = {"max_tokens": 0, "echo": True, "logprobs": 0}
