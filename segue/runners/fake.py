@@ -6,7 +6,7 @@ For tests of the engine in milliseconds, and for `--runner fake`, which measures
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,13 +19,13 @@ from segue.engine.seam import (
     Late,
     Loaded,
     Logits,
-    Mix,
     Span,
     Step,
     Told,
 )
 from segue.fingerprint import unpromised
 from segue.runners.fake_draws import check_repeats, draw_by_weight, seen_by
+from segue.runners.fake_slots import FakeSlot, FakeSlotBytes
 from segue.types import ModelInfo, Origin
 
 EOS = 256
@@ -82,15 +82,6 @@ class FakeVocab:
         pass
 
 
-@dataclass
-class _Slot:
-    tokens: list[int] = field(default_factory=list)
-    states: list[int] = field(default_factory=list)  # a rolling hash after each token
-    cells: list[int] = field(default_factory=list)  # ids of shared, counted cells; taken first
-    adapters: Mix = ()
-    returnable: int = 0  # how many of its last tokens it can give back
-
-
 class _Begun(NamedTuple):
     """A step that was begun: computed when it is ended."""
 
@@ -125,7 +116,7 @@ class FakeRunner:
         seed: int = 0,
     ) -> None:
         self._capabilities = capabilities or default_capabilities()
-        self._slots: dict[int, _Slot] = {}
+        self.slots: dict[int, FakeSlot] = {}
         self._references: dict[int, int] = {}
         self._next_cell = 0
         self.num_rows = 0  # computed so far
@@ -195,14 +186,14 @@ class FakeRunner:
 
     def fork(self, src: int, dst: int, length: int) -> None:
         self._check_closed("fork")
-        if dst in self._slots:
+        if dst in self.slots:
             raise RuntimeError(f"fake runner: slot {dst} is not empty")
-        source = self._slots[src]
+        source = self.slots[src]
         if length > len(source.tokens):
             raise RuntimeError(f"fake runner: slot {src} holds {len(source.tokens)} tokens")
         if length:
             self._check_returnable(source, length)
-        copy = _Slot(
+        copy = FakeSlot(
             source.tokens[:length],
             source.states[:length],
             source.cells[:length],
@@ -211,11 +202,11 @@ class FakeRunner:
         )
         for cell in copy.cells:
             self._references[cell] += 1
-        self._slots[dst] = copy
+        self.slots[dst] = copy
 
     def trim(self, slot: int, length: int) -> None:
         self._check_closed("trim")
-        held = self._slots[slot]
+        held = self.slots[slot]
         if length:
             self._check_returnable(held, length)
         held.returnable = max(0, held.returnable - len(held.tokens) + length)
@@ -225,22 +216,22 @@ class FakeRunner:
 
     def free(self, slot: int) -> None:
         self._check_closed("free")
-        if slot in self._slots:
+        if slot in self.slots:
             self.trim(slot, 0)
-            del self._slots[slot]
+            del self.slots[slot]
 
     def close(self) -> None:
         self._open.clear()
-        self._slots.clear()
+        self.slots.clear()
         self._references.clear()
 
     # --- a step ---
 
     def _computed(self, spans: Sequence[Span]) -> Logits:
         """The logits of a step that has its cells."""
-        ends: list[tuple[_Slot, int]] = []  # of which tokens the logits are wanted
+        ends: list[tuple[FakeSlot, int]] = []  # of which tokens the logits are wanted
         for number, tokens, _, num_logits, adapters, _ in spans:
-            slot, adapted = self._slots[number], 1
+            slot, adapted = self.slots[number], 1
             for place, scale in adapters:
                 adapted += int(1000 * scale) + 7 * place
             state = slot.states[-1] if slot.states else 0
@@ -255,7 +246,7 @@ class FakeRunner:
             self.num_rows += len(tokens)
         return self._rows(ends)
 
-    def _rows(self, ends: list[tuple[_Slot, int]]) -> Logits:
+    def _rows(self, ends: list[tuple[FakeSlot, int]]) -> Logits:
         """The logits after these tokens, each given by its slot and its position."""
         rows: Logits = self._table[[slot.states[end] % _NUM_ROWS for slot, end in ends]]
         if self._script is not None:
@@ -265,9 +256,9 @@ class FakeRunner:
 
     def _take_cells(self, span: Span) -> None:
         number, tokens, past, _, adapters, returnable = span
-        slot = self._slots.get(number)
+        slot = self.slots.get(number)
         if slot is None:
-            slot = self._slots[number] = _Slot()
+            slot = self.slots[number] = FakeSlot()
         if past != len(slot.cells):
             raise RuntimeError(f"fake runner: slot {number} holds {len(slot.cells)} tokens")
         if slot.cells and slot.adapters != adapters:
@@ -279,14 +270,17 @@ class FakeRunner:
             raise RuntimeError(f"fake runner: {returnable} tokens cannot be kept apart")
         slot.adapters = adapters
         slot.returnable = min(returnable, slot.returnable + len(tokens))
-        for _ in tokens:
+        self.add_cells(slot, len(tokens))
+
+    def add_cells(self, slot: FakeSlot, count: int) -> None:
+        for _ in range(count):
             self._next_cell += 1
             self._references[self._next_cell] = 1
             slot.cells.append(self._next_cell)
         if self._capabilities.num_cells < len(self._references):
             raise RuntimeError("fake runner: out of cells")
 
-    def _check_returnable(self, slot: _Slot, length: int) -> None:
+    def _check_returnable(self, slot: FakeSlot, length: int) -> None:
         limits, count = self._capabilities, len(slot.tokens) - length
         if not limits.can_trim and count > min(slot.returnable, limits.can_give_back):
             raise RuntimeError(f"fake runner: a slot cannot give back {count} tokens")
@@ -384,4 +378,5 @@ class FakeLoader:
             file=f"{self.name}.gguf",
             origin=Origin(metadata=METADATA),
         )
-        return Loaded(runner, FakeVocab(), info, lists=LISTS.copy)
+        slot_bytes = FakeSlotBytes(runner.slots, runner.add_cells)
+        return Loaded(runner, FakeVocab(), info, lists=LISTS.copy, slot_bytes=slot_bytes)

@@ -38,6 +38,7 @@ from segue.engine.seam.runners import (
     Span,
     Step,
 )
+from segue.engine.seam.slot_bytes import SlotBytes, SlotKind
 
 __all__ = [
     "ADJUSTS",
@@ -64,6 +65,8 @@ __all__ = [
     "Repeats",
     "Runner",
     "Sink",
+    "SlotBytes",
+    "SlotKind",
     "Span",
     "Step",
     "Texts",

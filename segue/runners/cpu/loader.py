@@ -218,12 +218,13 @@ class CpuLoader:
                 self.num_slots,
                 decimal(limits.state_bytes),
             )
-        shown = None
+        shown = slot_bytes = None
         if limits.deterministic:
             sha256 = digest.wait()
             kernels = fingerprint.sources("runners/cpu")
             shown = fingerprint.promised(kernels, sha256, self.kv_type)
             origin = msgspec.structs.replace(origin, digest=sha256)
+            slot_bytes = runner.slot_bytes(sha256)
         else:
             log.warning("a library lets this process flush denormal numbers: answers may vary")
         info = model_info(self.name, "cpu", vocab, limits, shown, origin=origin)
@@ -236,4 +237,5 @@ class CpuLoader:
             info,
             foresight=runner if isinstance(runner, ForeseeingRunner) else None,
             lists=partial(lists_of_loaded, self.path, origin),
+            slot_bytes=slot_bytes,
         )

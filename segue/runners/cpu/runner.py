@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from segue import exact_math
 from segue.cpus import usable_cpus
 from segue.engine.seam import Capabilities, Draw, Late, Logits, Span, Step, Told
+from segue.fingerprint import sources
 from segue.models.context import context_of
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.apart import apart_code
@@ -32,6 +33,7 @@ from segue.runners.cpu.memory import address
 from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.processor import Target, this_target
 from segue.runners.cpu.slots.kv import BLOCK
+from segue.runners.cpu.slots.slot_bytes import CpuSlotBytes
 from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapter_tables import Adapters
@@ -190,6 +192,11 @@ class CpuRunner:
         for each in [*self._neighbours]:
             each.close()
         self._ending()
+
+    def slot_bytes(self, model: str) -> CpuSlotBytes:
+        """Its slots as bytes. `model`: the digest of its files."""
+        kernels, anatomy = sources("runners/cpu"), self._weights.anatomy
+        return CpuSlotBytes(self._slots, anatomy, self._check_idle, model, kernels)
 
     @property
     def program(self) -> NDArray[np.int64]:

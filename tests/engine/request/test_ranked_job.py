@@ -15,7 +15,8 @@ from segue.engine.request.prepare import prepare
 from segue.engine.request.ranked_job import RankedJob
 from segue.engine.sampling.scores import score
 from segue.engine.seam import Logits, Model, Span
-from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, _Slot, default_capabilities
+from segue.runners.fake import EOS, VOCAB_SIZE, FakeRunner, FakeVocab, default_capabilities
+from segue.runners.fake_slots import FakeSlot
 from segue.types import (
     CompletionRequest,
     Constraint,
@@ -47,7 +48,7 @@ class CorpusRunner(FakeRunner):
                 after = data[at] if at < len(data) else EOS
                 self._followers[data[at - 6 : at]][after] += 1
 
-    def _rows(self, ends: list[tuple[_Slot, int]]) -> Logits:
+    def _rows(self, ends: list[tuple[FakeSlot, int]]) -> Logits:
         rows = [self._row(slot.tokens[max(0, end - 5) : end + 1]) for slot, end in ends]
         return np.array(rows, np.float32).reshape(-1, VOCAB_SIZE)
 

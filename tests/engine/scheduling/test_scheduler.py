@@ -180,7 +180,7 @@ class BrokenRunner(FakeRunner):
         logits = super().decode(spans)
         row = 0
         for span in spans:
-            if self._slots[span.slot].tokens[0] == 33:
+            if self.slots[span.slot].tokens[0] == 33:
                 logits[row : row + span.num_logits] = np.nan
             row += span.num_logits
         return logits

@@ -47,6 +47,11 @@ class Kv:
         """The address of a slot's block numbers."""
         return self._first_row + slot * self._row_bytes
 
+    def block(self, number: int) -> NDArray[np.uint16]:
+        """All that a block holds, in place."""
+        block: NDArray[np.uint16] = self._blocks[number]
+        return block
+
     def append(self, slot: int, count: int) -> None:
         if self.tables.extend(slot, count):
             return

@@ -34,6 +34,11 @@ class Made:
         yield from [0] * passed
         yield from (self._place(slot, past + i) for i in range(passed, count))
 
+    def rows(self, slot: int) -> NDArray[np.float32]:
+        """A slot's rows, in place."""
+        rows: NDArray[np.float32] = self._rows[slot]
+        return rows
+
     def fork(self, src: int, dst: int) -> None:
         self._rows[dst] = self._rows[src]
 

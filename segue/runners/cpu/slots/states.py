@@ -49,6 +49,15 @@ class States:
             self._states[dst] = self._states[src]
         self._pending[dst] = self._pending[src]
 
+    def row(self, slot: int) -> NDArray[np.float32]:
+        """A slot's state with the changes beside it, in place."""
+        row: NDArray[np.float32] = self._states[slot]
+        return row
+
+    def restore(self, slot: int, pending: int) -> None:
+        """Its state was written, with so many changes beside it."""
+        self._pending[slot] = pending
+
     def returnable(self, slot: int) -> int:
         """How many of its last tokens the slot can give back."""
         return max(self._pending[slot], 0)

@@ -42,7 +42,7 @@ class Foresight:
         self._model._check_closed("foresee")
         rows = []
         for slot, (token,), past, num_logits, *_ in spans:
-            held, drafts = self._model._slots[slot].states, self._states.setdefault(slot, [])
+            held, drafts = self._model.slots[slot].states, self._states.setdefault(slot, [])
             assert (past, num_logits) == (len(held) + len(drafts), 1)
             drafts.append(((drafts or held)[-1] * 31 + token + 1) % 1_000_003)
             self.longest = max(self.longest, len(drafts))

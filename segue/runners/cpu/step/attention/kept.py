@@ -10,6 +10,9 @@ left over. A group of all tokens of a block has its 32 scales first, then the co
 
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from segue.runners.cpu.step.attention.scratch import BLOCK, LANES
 
 KvType = Literal["f16", "q8_0"]
@@ -25,3 +28,16 @@ def head_bytes(kv_type: KvType, size: int) -> int:
     if kv_type == "f16":
         return 2 * BLOCK * size
     return size // LANES * STRIP_BYTES + -(-size // GROUP) * SCALES_BYTES
+
+
+def tokens_of(kv_type: KvType, size: int, by_dimension: bool) -> NDArray[np.uint8]:
+    """Of each of those bytes: the token of the block that it belongs to. `by_dimension`: as keys lie."""
+    each = np.arange(BLOCK, dtype=np.uint8)
+    if kv_type == "f16":
+        return np.tile(each.repeat(2), size) if by_dimension else each.repeat(2 * size)
+    parts: list[NDArray[np.uint8]] = []
+    for start in range(0, size, GROUP):
+        count = min(GROUP, size - start)
+        strips = np.tile(each.repeat(LANES), count // LANES)
+        parts += [each.repeat(2), np.tile(each, count) if by_dimension else strips]
+    return np.concatenate(parts)
