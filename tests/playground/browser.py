@@ -30,6 +30,8 @@ FLAGS = (
     "--remote-allow-origins=*",
     "--hide-scrollbars",
     "--force-color-profile=srgb",
+    # A mouse, on screens that are no phone's: without a display there is none.
+    "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4",
 )
 PATIENCE_S = 80.0
 

@@ -44,6 +44,36 @@ def test_a_tap_opens_the_alternatives_within_the_screen(page: Page) -> None:
     assert right <= 390
 
 
+def test_a_tap_points_at_a_token_and_the_next_one_edits(page: Page) -> None:
+    """The keyboard, which comes with the first edit, would cover the alternatives."""
+    page.screen(390, 844, phone=True)
+    write(page, "The sea", max_tokens=12, seed=1)
+    complete(page)
+    page.js("document.activeElement.blur()")
+    is_edited = "document.activeElement.id === 'text'"
+    for place in (4, 6):
+        token = f"#tinted .tok:nth-of-type({place})"
+        page.tap(token)
+        page.until(f"document.querySelector('{token}').classList.contains('at')")
+        assert not page.js(is_edited)
+    page.tap("#tinted .tok:nth-of-type(6)")
+    page.until(is_edited)
+
+
+def test_the_legend_has_the_tints_of_the_text_and_names_what_a_finger_does(page: Page) -> None:
+    tints = "[...document.querySelectorAll('.legend .tok')].map(e => [parseFloat(e.textContent), e.className])"
+    rows = page.js(
+        f"import('/play/tokens.js').then(({{shade}}) => {tints}.map(([percent, tint]) =>"
+        " [tint, 'tok p' + shade(Math.log(percent / 100))]))"
+    )
+    assert [tint for tint, _ in rows] == [f"tok p{number}" for number in range(9)]
+    assert all(shown == drawn for shown, drawn in rows), rows
+    shown = "[...document.querySelectorAll('.legend > span')].filter(e => e.checkVisibility()).map(e => e.className)"
+    assert page.js(shown) == ["tints", "pointing"]
+    page.screen(390, 844, phone=True)
+    assert page.js(shown) == ["tints", "tapping"]
+
+
 def test_the_two_layers_of_text_lie_on_each_other(page: Page) -> None:
     """Or pointing at a token would find its neighbour."""
     for width in (1280, 390):

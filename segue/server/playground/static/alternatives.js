@@ -66,10 +66,10 @@ export class Alternatives {
 
   #choice(name, logprob, token) {
     const button = document.createElement("button");
-    const [text, bar, share] = [document.createElement("span"), document.createElement("meter"), document.createElement("span")];
+    const [text, bar, share] = [document.createElement("span"), document.createElement("i"), document.createElement("span")];
     const isBytes = name.startsWith("bytes:");
     text.textContent = isBytes ? name.slice(6) : visible(name);
-    bar.value = Math.exp(logprob);
+    bar.style.setProperty("--share", Math.exp(logprob));
     bar.setAttribute("aria-hidden", "true");
     share.textContent = percent(logprob);
     button.type = "button";

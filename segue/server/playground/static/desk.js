@@ -206,7 +206,8 @@ export class Desk {
     if (first.tokens.length || facts) this.#tell(first);
     else this.#forget(nodes, was);
     this.redraw();
-    if (document.activeElement === document.body || document.activeElement === byId("stop")) this.sheet.focus();
+    const isLost = document.activeElement === document.body || document.activeElement === byId("stop");
+    if (isLost && matchMedia("(hover: hover)").matches) this.sheet.focus(); // by touch a keyboard would come with it
     this.sheet.placeCaret(textOf([...first.base, ...first.tokens]).length);
   }
 

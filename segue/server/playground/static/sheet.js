@@ -3,6 +3,10 @@
 import { edited, joined, split, textOf } from "./tree.js";
 import { shade } from "./tokens.js";
 
+// A touch that is longer selects, one that moves scrolls.
+const TAP_MS = 400;
+const TAP_PX = 10;
+
 export class Sheet {
   segments = [];
   #text = document.getElementById("text");
@@ -11,6 +15,7 @@ export class Sheet {
   #spans = [];
   #gap = null;
   #isDrawn = true;
+  #touch = null; // where and when the last one began
 
   constructor({ onEdit, onPoint, onTap }) {
     this.#tinted.append(this.#end);
@@ -23,6 +28,8 @@ export class Sheet {
     });
     this.#text.addEventListener("pointerleave", () => onPoint(null));
     this.#text.addEventListener("click", (event) => onTap(this.#under(event)));
+    this.#text.addEventListener("touchstart", (event) => (this.#touch = began(event)), { passive: true });
+    this.#text.addEventListener("touchend", (event) => this.#touched(event, onTap));
   }
 
   get text() {
@@ -115,6 +122,18 @@ export class Sheet {
     this.show(joined(this.segments));
   }
 
+  /** The first tap on a token points at it. The next, or one on other text, begins to edit: a keyboard covers half a phone. */
+  #touched(event, onTap) {
+    const start = this.#touch;
+    const end = event.changedTouches[0];
+    const isTap = start && event.cancelable && event.timeStamp - start.time < TAP_MS &&
+      Math.hypot(end.clientX - start.x, end.clientY - start.y) < TAP_PX;
+    const index = isTap && document.activeElement !== this.#text ? this.#under(end) : -1;
+    if (index < 0 || !this.segments[index].top || this.#spans[index].classList.contains("at")) return;
+    event.preventDefault();
+    onTap(index);
+  }
+
   #under(event) {
     const span = document.elementsFromPoint(event.clientX, event.clientY).find((each) => each.classList.contains("tok"));
     return span ? this.#spans.indexOf(span) : -1;
@@ -126,4 +145,9 @@ export class Sheet {
     if (segment.id !== undefined) span.className = `tok p${shade(segment.p)}`;
     return span;
   }
+}
+
+/** Of a touch by one finger; null of more. */
+function began({ touches, timeStamp }) {
+  return touches.length === 1 ? { x: touches[0].clientX, y: touches[0].clientY, time: timeStamp } : null;
 }
