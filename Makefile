@@ -78,16 +78,18 @@ $(VENV)/.created:
 	$(call NEW_ENVIRONMENT,$(VENV))
 	@touch $@
 
+# pyproject.toml may be newer and ask for nothing that is not here: then no package index need be in reach.
+IS_INSTALLED = $(BIN)/python tests/support/installed.py
+
 $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
-	@echo "Installing Segue into $(VENV) ..."
-	@$(VENV)/$(INSTALL) --editable .
+	@$(IS_INSTALLED) 2>/dev/null || { echo "Installing Segue into $(VENV) ..."; $(VENV)/$(INSTALL) --editable .; }
 	@touch $@
 
 # All at once, for two pips would build and resolve the same twice. Compiled when they are imported: most of
 # what the clients bring along never is.
 $(VENV)/.dev: pyproject.toml | $(VENV)/.created
-	@echo "Installing Segue and the development tools into $(VENV) ..."
-	@$(VENV)/$(INSTALL) --no-compile --editable '.[dev]'
+	@$(IS_INSTALLED) dev 2>/dev/null || { echo "Installing Segue and the development tools into $(VENV) ..."; \
+	    $(VENV)/$(INSTALL) --no-compile --editable '.[dev]'; }
 	@touch $(VENV)/.runtime $@
 
 $(OLDEST_VENV)/.ready: pyproject.toml

@@ -1,6 +1,7 @@
 """`segue doctor`: whether this machine can serve, what would be slow, and why."""
 
 import contextlib
+import http.client
 import importlib.util
 import os.path
 import platform
@@ -263,10 +264,25 @@ def _here(settings: Settings, ref: names.ModelRef) -> Path | None:
 
 
 def _port(settings: Settings) -> Finding:
-    where = f"{settings.host}:{settings.port}"
-    if problem := machine.port_problem(settings.host, settings.port):
-        return Finding("address", "fails", f"{where}: {problem}; --port 0 takes a free one")
-    return Finding("address", "ok", f"{where} is free")
+    host, port = settings.host, settings.port
+    if problem := machine.port_problem(host, port):
+        by = ", by a Segue server" if port and _is_ours(host, port) else ""
+        way_out = "; --port 0 takes a free one" if port else ""
+        return Finding("address", "fails", f"{host}:{port}: {problem}{by}{way_out}")
+    words = f"{host}:{port} is free" if port else f"{host}, and a free port at the start"
+    return Finding("address", "ok", words)
+
+
+def _is_ours(host: str, port: int) -> bool:
+    """Whether a server of Segue answers there: most often it is what was started before."""
+    connection = http.client.HTTPConnection(host, port, timeout=1.0)
+    try:
+        connection.request("GET", "/", headers={"accept": "text/plain"})
+        return connection.getresponse().read(6) == b"Segue "
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def _keys(settings: Settings) -> Finding:

@@ -1,6 +1,8 @@
 """What the doctor finds, on machines made of files."""
 
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +100,12 @@ def test_a_system_without_what_llama_cpp_needs_has_our_tokenizer(
 def test_settings_that_would_not_work(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        taken.listen()
         port = taken.getsockname()[1]
-        assert states(tmp_path, GOOD, port=port)["address"][0] == "fails"
+        state, words = states(tmp_path, GOOD, port=port)["address"]
+    assert state == "fails"
+    assert words.startswith(f"127.0.0.1:{port}: ")
+    assert words.endswith("; --port 0 takes a free one")
+    assert "Segue" not in words
     assert states(tmp_path, GOOD, host="0.0.0.0")["keys"][0] == "note"
     for runner, used in (("auto", 256), ("llama", 10_000)):
         state, words = states(tmp_path, GOOD, threads=10_000, runner=runner)["threads"]
@@ -196,13 +201,33 @@ def test_files_of_sampling_defaults_must_be_right(tmp_path: Path) -> None:
     assert f"{file}: top_p must be a number from 0 to 1, not 9" in words
 
 
+class _Answering(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"Segue 1.2: text completions")
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+def test_an_address_is_told_from_what_is_there(tmp_path: Path) -> None:
+    """The server that was started before is what most often has the default port."""
+    assert states(tmp_path, GOOD)["address"] == ("ok", "127.0.0.1, and a free port at the start")
+    with HTTPServer(("127.0.0.1", 0), _Answering) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        state, words = states(tmp_path, GOOD, port=server.server_port)["address"]
+        thread.join()
+    assert state == "fails"
+    assert words.endswith(", by a Segue server; --port 0 takes a free one")
+
+
 def test_the_command_fails_where_serving_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever memory and disk other programs have left."""
     monkeypatch.setattr(machine, "memory", lambda _: machine.Memory(16 << 30, 9 << 30))
     monkeypatch.setattr(machine, "free_bytes", lambda _: 9 << 30)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        taken.listen()
         result = CliRunner().invoke(cli, ["doctor", "--port", str(taken.getsockname()[1])])
     assert result.exit_code == 1
     assert CliRunner().invoke(cli, ["doctor", "--port", "0"]).exit_code == 0

@@ -1,0 +1,53 @@
+"""Whether this environment has what pyproject.toml asks for: then no package index need be asked.
+
+`python tests/support/installed.py [EXTRA]` exits with 1 if something is missing, and names it.
+"""
+
+import sys
+import tomllib
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, version
+from pathlib import Path
+from typing import Any
+
+try:
+    from packaging.requirements import Requirement
+except ImportError:  # where it is not installed, pip has it
+    from pip._vendor.packaging.requirements import Requirement
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def missing(project: Mapping[str, Any], extra: str = "") -> list[str]:
+    """Requirements that are not met, and the project itself where its commands are not those of before."""
+    extras = project["optional-dependencies"][extra] if extra else []
+    known = map(Requirement, [*project["dependencies"], *extras])
+    wanted = [each for each in known if each.marker is None or each.marker.evaluate()]
+    found = [str(each) for each in wanted if not _is_met(each)]
+    return found if _commands() == _asked(project) else [*found, project["name"]]
+
+
+def _is_met(requirement: Requirement) -> bool:
+    try:
+        return requirement.specifier.contains(version(requirement.name), prereleases=True)
+    except PackageNotFoundError:
+        return False
+
+
+def _asked(project: Mapping[str, Any]) -> set[tuple[str, str, str]]:
+    groups = {"console_scripts": project["scripts"], **project.get("entry-points", {})}
+    return {(group, name, value) for group, rows in groups.items() for name, value in rows.items()}
+
+
+def _commands(name: str = "segue") -> set[tuple[str, str, str]]:
+    def facts(each: EntryPoint) -> tuple[str, str, str]:
+        return each.group, each.name, each.value
+
+    try:
+        return {facts(each) for each in distribution(name).entry_points}
+    except PackageNotFoundError:
+        return set()
+
+
+if __name__ == "__main__":
+    sys.exit(", ".join(missing(tomllib.loads(PROJECT.read_text())["project"], *sys.argv[1:])) or 0)
