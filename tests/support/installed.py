@@ -10,10 +10,7 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, v
 from pathlib import Path
 from typing import Any
 
-try:
-    from packaging.requirements import Requirement
-except ImportError:  # where it is not installed, pip has it
-    from pip._vendor.packaging.requirements import Requirement
+from packaging.requirements import Requirement
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
