@@ -48,7 +48,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.config": ("segue.setting", "segue.errors", "segue.cpus"),
     "segue.metrics": ("segue.types", "segue.processes.shared_numbers"),
     "segue.dialects": (*_BASE, "segue.dialects"),
-    # Inside the engine: process → scheduling → request → {infill, constraints, sampling} → seam.
+    # Inside the engine: process → slots → scheduling → request → {infill, constraints, sampling} → seam.
     "segue.engine": (*_BASE, "segue.engine.seam"),
     "segue.engine.sampling": (
         *_BASE,
@@ -65,6 +65,12 @@ LAW: dict[str, tuple[str, ...]] = {
     ),
     "segue.engine.request": (*_REQUEST, "segue.engine.request"),
     "segue.engine.scheduling": (*_REQUEST, "segue.engine.request", "segue.engine.scheduling"),
+    "segue.engine.slots": (
+        *_REQUEST,
+        "segue.engine.request",
+        "segue.engine.scheduling",
+        "segue.engine.slots",
+    ),
     "segue.engine.process": (*_BASE, "segue.logs", "segue.cpus", "segue.imports", "segue.engine"),
     "segue.server": (
         "segue",

@@ -28,8 +28,18 @@ from segue.errors import (
     SegueError,
     SetupError,
     Unavailable,
+    Unsupported,
 )
-from segue.types import CompletionRequest, Done, Event, Failed, ModelInfo, Stats
+from segue.types import (
+    CompletionRequest,
+    Done,
+    Event,
+    Failed,
+    ModelInfo,
+    SlotAction,
+    SlotResult,
+    Stats,
+)
 
 log = logging.getLogger("segue.vllm")
 
@@ -121,6 +131,11 @@ class VllmEngine:
 
     async def lists(self) -> dict[str, bytes]:
         return {}
+
+    async def act_on_slot(self, action: SlotAction) -> SlotResult:
+        raise Unsupported(
+            "Slots can be neither saved nor restored here: with --engine vllm, vLLM holds what prompts were computed to"
+        )
 
     async def stats(self) -> Stats:
         launched = self._ready().launched

@@ -38,6 +38,7 @@ from segue.types.requests import (
     Truncation,
 )
 from segue.types.scores import LOWEST_LOGPROB, Alternative, PromptScores, TokenScore
+from segue.types.slots import SlotAction, SlotResult, SlotVerb
 from segue.types.steps import CUT_FIRST, SCALE_FIRST, STEP_NAMES, Step, step_named
 
 __all__ = [
@@ -73,6 +74,9 @@ __all__ = [
     "ServedAdapter",
     "Share",
     "Shift",
+    "SlotAction",
+    "SlotResult",
+    "SlotVerb",
     "Snippet",
     "Split",
     "Stats",

@@ -198,6 +198,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     constraint: Constraint | None = None
     adapters: tuple[Adapter, ...] | None = None  # settled by the server; None: those it applies
     use_cache: bool = True
+    client_slot: int | None = None  # what the client calls the place where its prompt is kept
     cache_salt: str = ""  # prompts share cached prefixes only within one salt
     tenant: str = ""  # the owner of the API key; the engine serves tenants in turn
     priority: int = 0  # lower is served first, by engines that know priorities

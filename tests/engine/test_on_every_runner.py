@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from segue import config
@@ -12,6 +13,7 @@ from segue.runners.fake import FakeLoader
 from segue.runners.llama.runner import LlamaLoader
 from segue.types import CompletionRequest, Prompt, Sampling, Shift
 from tests.engine.harness import Bench, ask
+from tests.engine.slots.acting import Acting
 
 STORY = "then the other rain and the tea"
 GREEDY = Sampling(temperature=0.0)
@@ -109,6 +111,27 @@ def test_a_text_goes_on_past_its_context(bench: Bench) -> None:
     values = [score.logprob for score in tuple(read.prompted[0].scores or ())[-num_drawn:]]
     drawn = [score.logprob for score in story.scores[0][-num_drawn:]]
     assert values == pytest.approx(drawn, abs=2e-3)
+
+
+def test_a_slot_that_is_saved_and_restored_goes_on_as_it_would_have(
+    loaded: Loaded, exact_bench: Bench, tmp_path: Path
+) -> None:
+    if loaded.slot_bytes is None:
+        pytest.skip("slots of this runner cannot be written out")
+    acting = Acting(exact_bench, tmp_path, loaded.slot_bytes)
+    [first] = exact_bench.run(ask(STORY, max_tokens=40, sampling=GREEDY, client_slot=0))
+    text = [*first.prompted[0].tokens, *first.tokens[0]]
+    saved = acting.done("save")
+    going_on = ask(text, max_tokens=20, logprobs=3, sampling=GREEDY, client_slot=0)
+    [wanted] = exact_bench.run(going_on)
+    acting.done("erase")
+    [read] = exact_bench.run(msgspec.structs.replace(going_on, request_id="read"))
+    assert (read.prompted[0].num_cached, read.essence) == (0, wanted.essence)
+    acting.done("erase")
+    assert acting.done("restore").num_tokens == saved.num_tokens == len(text) - 1
+    [again] = exact_bench.run(msgspec.structs.replace(going_on, request_id="again"))
+    assert (again.prompted[0].num_cached, again.essence) == (len(text) - 1, wanted.essence)
+    acting.done("erase")
 
 
 def test_a_cancelled_request_leaves_its_prefix_and_nothing_else(bench: Bench) -> None:

@@ -18,6 +18,8 @@ from segue.types import (
     ModelInfo,
     Prompted,
     ServedAdapter,
+    SlotAction,
+    SlotResult,
     Stats,
     TokenScore,
     Usage,
@@ -96,6 +98,7 @@ class ScriptedEngine:
     def __init__(self, script: Script):
         self.script = script
         self.requests: list[CompletionRequest] = []
+        self.slot_actions: list[SlotAction] = []
         self.is_restarting = False
         self.started = threading.Event()
         self.closed = threading.Event()
@@ -127,6 +130,10 @@ class ScriptedEngine:
 
     async def lists(self) -> dict[str, bytes]:
         return {}
+
+    async def act_on_slot(self, action: SlotAction) -> SlotResult:
+        self.slot_actions.append(action)
+        return SlotResult(num_tokens=3, num_bytes=200, seconds=0.25)
 
     async def stats(self) -> Stats:
         if self.is_restarting:

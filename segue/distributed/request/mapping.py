@@ -103,6 +103,9 @@ REQUEST_ROWS = (
     Row("constraint", "vllm", "structured_outputs.grammar, compiled here first"),
     Row("adapters", "vllm", "one of them, at the scale it is served with: a lora_request"),
     Row("use_cache", "vllm", "false is skip_reading_prefix_cache"),
+    Row(
+        "client_slot", "segue", "in answers only: what a slot holds is vLLM's, and cannot be saved"
+    ),
     Row("cache_salt", "vllm", _SAME),
     Row("tenant", "segue", "vLLM serves first come first served"),
     Row("priority", "vllm", "with --vllm-option scheduling_policy=priority, else only 0"),

@@ -18,7 +18,16 @@ from segue.engine.process.stats_report import LastStats
 from segue.engine.process.suspects import Suspects, digests
 from segue.engine.seam import Sink, error_of
 from segue.errors import BY_CODE, EngineDied, EngineFault, InvalidField, Unavailable
-from segue.types import LAST, CompletionRequest, Event, Failed, ModelInfo, Stats
+from segue.types import (
+    LAST,
+    CompletionRequest,
+    Event,
+    Failed,
+    ModelInfo,
+    SlotAction,
+    SlotResult,
+    Stats,
+)
 
 READ_LIMIT = 2**20
 
@@ -100,6 +109,12 @@ class Client:
     async def lists(self) -> dict[str, bytes]:
         answer = await self._call(messages.GetLists)
         return answer.lists or {}
+
+    async def act_on_slot(self, action: SlotAction) -> SlotResult:
+        answer = await self._call(lambda call: messages.ActOnSlot(call, action))
+        if answer.slot is None:
+            raise EngineFault("the call failed")
+        return answer.slot
 
     async def stats(self) -> Stats:
         """The last statistics reported, with their age: a long step does not delay this call."""

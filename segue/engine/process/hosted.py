@@ -15,7 +15,7 @@ from segue.engine.process.client import READ_LIMIT
 from segue.engine.process.connections import MOST_BEHIND
 from segue.engine.seam import Engine, Sink, failed_of
 from segue.errors import EngineFault, SegueError
-from segue.types import CompletionRequest, Event, ModelInfo, Stats
+from segue.types import CompletionRequest, Event, ModelInfo, SlotAction, SlotResult, Stats
 
 log = logging.getLogger("segue.hosted")
 
@@ -66,6 +66,9 @@ class Hosted:
 
     async def lists(self) -> dict[str, bytes]:
         return await self._engine.lists()
+
+    async def act_on_slot(self, action: SlotAction) -> SlotResult:
+        return await self._engine.act_on_slot(action)
 
     async def stats(self) -> Stats:
         return await self._engine.stats()
@@ -193,6 +196,8 @@ class _ServerProcess:
                 return messages.Answer(call, pieces=await self._engine.pieces(tokens))
             case messages.GetLists(call):
                 return messages.Answer(call, lists=await self._engine.lists())
+            case messages.ActOnSlot(call, action):
+                return messages.Answer(call, slot=await self._engine.act_on_slot(action))
 
     def send(self, report: messages.Report) -> None:
         if self._writer.is_closing():

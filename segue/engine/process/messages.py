@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.errors import EngineFault, SegueError
-from segue.types import CompletionRequest, Event, ModelInfo, Stats
+from segue.types import CompletionRequest, Event, ModelInfo, SlotAction, SlotResult, Stats
 
 log = logging.getLogger("segue.worker")
 
@@ -40,11 +40,16 @@ class GetLists(Struct, frozen=True, tag=True, array_like=True):
     call: int
 
 
+class ActOnSlot(Struct, frozen=True, tag=True, array_like=True):
+    call: int
+    action: SlotAction
+
+
 class Ping(Struct, frozen=True, tag=True, array_like=True):
     """Answered with a Pong at once, even while a step runs."""
 
 
-Call = Tokenize | GetPieces | GetLists
+Call = Tokenize | GetPieces | GetLists | ActOnSlot
 WorkerMessage = Submit | Cancel | Call | Ping
 
 # --- worker → server process ----------------------------------------------------------------------
@@ -74,6 +79,7 @@ class Answer(Struct, frozen=True, tag=True, array_like=True):
     tokens: list[int] | None = None
     pieces: list[bytes] | None = None
     lists: dict[str, bytes] | None = None
+    slot: SlotResult | None = None
     error: tuple[str, str, str | None] | None = None  # code, message, param
 
 
@@ -100,6 +106,10 @@ def failed_call(call: int, error: Exception) -> Answer:
         return Answer(call, error=(error.code, error.message, error.param))
     log.error("a call could not be answered", exc_info=error)
     return Answer(call, error=(EngineFault.code, "the call failed", None))
+
+
+def slot_answer(call: int, told: SlotResult | Exception) -> Answer:
+    return failed_call(call, told) if isinstance(told, Exception) else Answer(call, slot=told)
 
 
 def frame(message: WorkerMessage | Report) -> bytes:

@@ -16,12 +16,13 @@ if TYPE_CHECKING:  # numpy comes with it, for which a start ahead must not wait
 
 
 class Task(NamedTuple):
-    """What a worker is told: the arguments of its `main` after the sockets."""
+    """What a worker is told: an argument of its `main`."""
 
     loader: "Loader"
     chunk_rows: int
     log_level: int
     num_restarts: int
+    slot_folder: str | None = None  # where slots are saved
 
 
 class NewWorker:
@@ -93,4 +94,4 @@ def _run(
     except (EOFError, OSError):
         return  # it is not needed
     told.close()
-    main(sock, listener, *task, is_brief=is_brief)
+    main(sock, listener, task, is_brief=is_brief)

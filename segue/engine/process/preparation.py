@@ -9,6 +9,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from segue.bounds import SMALL_PREPARATION
+from segue.engine.process import messages
+from segue.types import CompletionRequest
 
 NUM_SMALL, NUM_LARGE = 1, 2  # threads
 
@@ -63,3 +65,24 @@ class PreparationQueue:
 
     def _next_tenant(self) -> str | None:
         return next((tenant for tenant in self._large if tenant not in self._busy), None)
+
+
+def request_size(request: CompletionRequest) -> int:
+    """How many characters and token ids the preparation of the request reads."""
+    prompts = [*request.prompts]
+    if request.infill is not None:
+        prompts.append(request.infill.suffix)
+    size = sum(len(part) for prompt in prompts for part in prompt.parts)
+    sampling = request.sampling
+    return size + len(sampling.allowed_token_ids or ()) + len(sampling.stop_token_ids)
+
+
+def call_size(message: messages.Call) -> int:
+    """The same of a call."""
+    match message:
+        case messages.Tokenize(text=text):
+            return len(text)
+        case messages.GetPieces(tokens=tokens):
+            return len(tokens)
+        case _:
+            return SMALL_PREPARATION + 1  # the whole vocabulary is read

@@ -37,16 +37,19 @@ class Supervisor(Client):
         step_timeout_s: float | None = None,
         listener: socket.socket | None = None,
         ahead: NewWorker | None = None,
+        *,
+        slot_folder: str | None = None,
     ) -> None:
         """`step_timeout_s`: a step that takes longer hangs; None: DEFAULT_STEP_TIMEOUT_S. `listener`: a listening
         socket, where other server processes connect to the worker. `ahead`: the first worker, if its process was
-        started already."""
+        started already. `slot_folder`: where clients' slots are saved."""
         super().__init__()
         self._loader = loader
         self._chunk_rows = chunk_rows
         self._step_timeout_s = step_timeout_s or DEFAULT_STEP_TIMEOUT_S
         self._listener = listener
         self._ahead = ahead
+        self._slot_folder = slot_folder
         self._process: BaseProcess | None = None
         self._supervision: asyncio.Task[None] | None = None
         self._has_loaded = False  # the current worker, even if it has died since
@@ -108,7 +111,9 @@ class Supervisor(Client):
         watching = asyncio.create_task(self._watch(process))
         try:
             level = log.getEffectiveLevel()
-            task = Task(self._loader, self._chunk_rows, level, self._num_restarts)
+            task = Task(
+                self._loader, self._chunk_rows, level, self._num_restarts, self._slot_folder
+            )
             await beside(lambda: worker.begin(task))
             while (report := await messages.read(reader, messages.reports)) is not None:
                 self._num_unanswered = 0

@@ -18,13 +18,19 @@ from dataclasses import dataclass
 from functools import cache, partial
 from queue import Empty, Queue, SimpleQueue
 
-from segue.bounds import SMALL_PREPARATION
 from segue.engine.constraints.compiler import Compiler, Grammar
 from segue.engine.constraints.threads.compile_threads import CompileThreads, Wanted
 from segue.engine.constraints.threads.priority import step_back
 from segue.engine.process import messages
 from segue.engine.process.connections import Arrived, Asked, Connections, Outbox, Pulses
-from segue.engine.process.preparation import NUM_LARGE, NUM_SMALL, PreparationQueue
+from segue.engine.process.new_worker import Task
+from segue.engine.process.preparation import (
+    NUM_LARGE,
+    NUM_SMALL,
+    PreparationQueue,
+    call_size,
+    request_size,
+)
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.stats_report import StatsReport
 from segue.engine.request.job import Job
@@ -35,7 +41,8 @@ from segue.engine.scheduling.drafts.model import DraftModel
 from segue.engine.scheduling.drafts.own_layer import OwnLayer
 from segue.engine.scheduling.drafts.proposer import Proposer
 from segue.engine.scheduling.scheduler import Scheduler
-from segue.engine.seam import Loaded, Loader, failed_of
+from segue.engine.seam import Loaded, failed_of
+from segue.engine.slots.actions import SlotActions
 from segue.engine.tokens import check_ids
 from segue.errors import Incompatible, ModelUnavailable, SegueError, shortage
 from segue.logs import set_up
@@ -57,22 +64,26 @@ class Compiled:
     outcome: Grammar | Exception
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Something to do while no step is open."""
+
+    act: Callable[[], None]
+
+
 Arrivals = SimpleQueue[Arrived | Compiled]
 
 
 def main(
     sock: socket.socket,
     listener: socket.socket | None,
-    loader: Loader,
-    chunk_rows: int,
-    log_level: int,
-    num_restarts: int,
+    task: Task,
     *,
     is_brief: bool,
 ) -> None:
     """The entry point of the process. `listener`: where server processes besides the parent connect. `is_brief`: it
     runs for one command."""
-    set_up(log_level)
+    set_up(task.log_level)
     sys.setswitchinterval(_SWITCH_S)
     arrived: Arrivals = SimpleQueue()
     parent = Outbox(sock)
@@ -81,9 +92,17 @@ def main(
     # Reads from the start, so that this process ends if its parent dies while the model loads.
     threading.Thread(target=connections.serve_parent, args=(sock,), daemon=True).start()
     try:
-        loaded = loader()
-        worker = Worker(loaded, connections, chunk_rows, arrived, pulses, is_brief=is_brief)
-        ready = messages.Ready(loaded.info, num_restarts)
+        loaded = task.loader()
+        worker = Worker(
+            loaded,
+            connections,
+            task.chunk_rows,
+            arrived,
+            pulses,
+            is_brief=is_brief,
+            slot_folder=task.slot_folder,
+        )
+        ready = messages.Ready(loaded.info, task.num_restarts)
         threads = worker.threads
         if listener is not None:
             threads.append(partial(connections.serve_listener, listener, ready))
@@ -135,6 +154,7 @@ class Worker:
         pulses: Pulses,
         *,
         is_brief: bool = False,
+        slot_folder: str | None = None,
     ) -> None:
         self._loaded = loaded
         self._pulses = pulses
@@ -146,7 +166,16 @@ class Worker:
         )
         self._stats_report = StatsReport(time.monotonic)
         self._arrived = arrived
-        self._inbox: SimpleQueue[Job | messages.Cancel] = SimpleQueue()
+        self._inbox: SimpleQueue[Job | messages.Cancel | Turn] = SimpleQueue()
+        self._client_slots = self._scheduler.client_slots
+        self._slot_actions = SlotActions(
+            slot_folder,
+            self._client_slots,
+            loaded.slot_bytes,
+            loaded.runner.capabilities,
+            loaded.info.adapter_digests,
+            lambda act: self._inbox.put(Turn(act)),
+        )
         width = loaded.runner.capabilities.vocab_size
         self._compiler = Compiler(loaded.vocab, width, is_brief)
         self._to_compile = CompileThreads(self._compiler)
@@ -162,6 +191,7 @@ class Worker:
         return [
             self.serve_inbox,
             self.serve_outbox,
+            *self._slot_actions.threads,
             *[self.serve_small] * NUM_SMALL,
             *[self.serve_large] * NUM_LARGE,
         ]
@@ -179,13 +209,21 @@ class Worker:
                     self._admit(message)
                 case Compiled():
                     self._take_compiled(message)
+                case Asked(message=messages.ActOnSlot() as action):
+                    self._act_on_slot(message, action)
                 case Asked():
                     call = partial(self._answer_call, message)
-                    self._to_prepare.put("", _call_size(message.message), call)
+                    self._to_prepare.put("", call_size(message.message), call)
                 case messages.Cancel():
                     with self._handover:
                         self._preparing.discard(message.request_id)
                         self._inbox.put(message)
+
+    def _act_on_slot(self, asked: Asked, message: messages.ActOnSlot) -> None:
+        outbox, call = asked.outbox, message.call
+        self._slot_actions.ask(
+            message.action, lambda told: outbox.send(messages.slot_answer(call, told))
+        )
 
     def _admit(self, message: messages.Submit) -> None:
         """Queue a request for preparation; one with a constraint that is not compiled yet, for compilation first."""
@@ -215,7 +253,7 @@ class Worker:
 
     def _submit(self, message: messages.Submit, grammar: Grammar | None) -> None:
         work = partial(self._prepare, message.request, grammar)
-        self._to_prepare.put(message.request.tenant, _size(message.request), work)
+        self._to_prepare.put(message.request.tenant, request_size(message.request), work)
 
     def _refuse(self, request_id: str, error: Exception) -> None:
         if isinstance(error, SegueError):
@@ -268,6 +306,8 @@ class Worker:
                 return messages.Answer(call, pieces=[vocab.piece(token) for token in tokens])
             case messages.GetLists(call):
                 return messages.Answer(call, lists=self._lists())
+            case messages.ActOnSlot():
+                raise RuntimeError("the inbox thread hands it to SlotActions")
 
     # --- outbox thread: encodes and sends large messages while the next step runs ------------------
 
@@ -284,15 +324,20 @@ class Worker:
         while True:
             pulse.beat()
             self._take_messages()
+            self._client_slots.act_due()
             began_s = clock()
             batch = scheduler.next_batch()
             self._report({})  # statistics of what runs now, before a step that may take long
             if batch is None:
                 self._rest()
                 continue
-            for events in steps.run(scheduler, runner, batch, self._inbox.empty, clock, began_s):
+            for events in steps.run(scheduler, runner, batch, self._may_go_on, clock, began_s):
                 self._report(events)
                 pulse.beat()
+
+    def _may_go_on(self) -> bool:
+        """Whether nothing waits that needs all steps to have ended."""
+        return self._inbox.empty() and not self._client_slots.is_due
 
     def _report(self, events: StepEvents) -> None:
         scheduler = self._scheduler
@@ -326,10 +371,12 @@ class Worker:
                 return
             self._handle(message)
 
-    def _handle(self, message: Job | messages.Cancel) -> None:
+    def _handle(self, message: Job | messages.Cancel | Turn) -> None:
         match message:
             case messages.Cancel():
                 self._scheduler.cancel(message.request_id)
+            case Turn():
+                message.act()
             case _:
                 self._scheduler.add(message)
 
@@ -344,23 +391,3 @@ def _are_small(events: StepEvents) -> bool:
             elif isinstance(event, Prompted):
                 return False
     return True
-
-
-def _call_size(message: messages.Call) -> int:
-    match message:
-        case messages.Tokenize(text=text):
-            return len(text)
-        case messages.GetPieces(tokens=tokens):
-            return len(tokens)
-        case _:
-            return SMALL_PREPARATION + 1  # the whole vocabulary is read
-
-
-def _size(request: CompletionRequest) -> int:
-    """How many characters and token ids the preparation of the request reads."""
-    prompts = [*request.prompts]
-    if request.infill is not None:
-        prompts.append(request.infill.suffix)
-    size = sum(len(part) for prompt in prompts for part in prompt.parts)
-    sampling = request.sampling
-    return size + len(sampling.allowed_token_ids or ()) + len(sampling.stop_token_ids)

@@ -11,7 +11,14 @@ from segue.engine.constraints.compiler import Grammar
 from segue.engine.constraints.guide import Guide
 from segue.engine.request.output import Output, Shown
 from segue.engine.request.repetition import RepetitionWatch
-from segue.engine.request.sequence import KvKey, Limits, PromptScoring, Sequence, SequenceKey
+from segue.engine.request.sequence import (
+    KvKey,
+    Limits,
+    PromptScoring,
+    Sequence,
+    SequenceKey,
+    salt_of,
+)
 from segue.engine.request.window import Window, window_of
 from segue.engine.sampling.sampler import Sampler
 from segue.engine.sampling.token_rules import TokenRules
@@ -188,15 +195,10 @@ class Job:
         return None if how is None else window_of(how, prompt, self._vocab, context)
 
     def _kv(self, index: int) -> KvKey:
-        """Of a prompt's sequences. Without the cache only they share what they compute.
-
-        With adapters the salt is of them and their scales too: what was computed with others is another prefix. They
-        come first, and the client's own salt last: whatever is in that, no two kinds of salt are the same.
-        """
+        """Of a prompt's sequences. Without the cache only they share what they compute."""
         request, adapters = self.request, self._prepared.adapters
         if request.use_cache:
-            mix = ",".join(f"{place}:{scale!r}" for place, scale in adapters)
-            return KvKey(f"{mix}\0{request.cache_salt}", adapters)
+            return KvKey(salt_of(adapters, request.cache_salt), adapters)
         shares = self.has_rounds or self.num_candidates > 1
         return KvKey(f"own {request.request_id} {index}" if shares else None, adapters)
 

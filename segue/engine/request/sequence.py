@@ -39,6 +39,16 @@ class KvKey(NamedTuple):
     adapters: Mix = ()
 
 
+def salt_of(adapters: Mix, given: str) -> str:
+    """The salt of the prefix cache, of prompts that may share what they compute. `given`: the client's own.
+
+    With adapters it is of them and their scales too: what was computed with others is another prefix. They come first,
+    and the client's own salt last: whatever is in that, no two kinds of salt are the same.
+    """
+    mix = ",".join(f"{place}:{scale!r}" for place, scale in adapters)
+    return f"{mix}\0{given}"
+
+
 class Limits(NamedTuple):
     """What ends it besides its own tokens and text."""
 

@@ -26,6 +26,7 @@ class Memory:
         self._cache = PrefixCache()
         self._free = list(range(self._limits.num_slots))[::-1]
         self._owned: set[int] = set()
+        self._held: set[int] = set()  # of these, those that files are written of, or read into
         self.num_evictions = 0
         self._defers = False
         self._deferred: list[Callable[[], None]] = []
@@ -223,6 +224,75 @@ class Memory:
             self._deferred.append(partial(self.forget, salts))
             return
         for slot in self._cache.slots_of(salts):
+            if slot not in self._owned:
+                self._release(slot)
+
+    # --- what clients save and restore (client_slots.py) -------------------------------------------
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether memory is held for files: it will be free, though no sequence ends."""
+        return bool(self._held)
+
+    def _hold(self, slot: int) -> None:
+        self._owned.add(slot)
+        self._held.add(slot)
+
+    def _unhold(self, slot: int) -> None:
+        self._owned.discard(slot)
+        self._held.discard(slot)
+
+    def left_of(self, tokens: list[int], salt: str) -> Match | None:
+        """The longest cached prefix of a text."""
+        return self._cache.match(tokens, salt, whole=not self._limits.can_trim)
+
+    def hold(self, match: Match) -> int | None:
+        """A slot with what was matched, which stays as it is until `let_go`. None: there is no place for a copy.
+
+        What a sequence goes on in would change: of that it is a copy.
+        """
+        if match.slot not in self._owned:
+            self._cache.lock(match.slot)
+            self._hold(match.slot)
+            return match.slot
+        slot = self.take(0)
+        if slot is not None:
+            self._runner.fork(match.slot, slot, match.length)
+        return slot
+
+    def let_go(self, slot: int) -> None:
+        self._unhold(slot)
+        if slot in self._cache.slots:
+            self._cache.unlock(slot)
+        else:
+            self._release(slot)
+
+    def take(self, num_tokens: int) -> int | None:
+        """An empty slot, and room for so many tokens in it. None: running sequences have too much."""
+        if not self._free and not self._evict():
+            return None
+        slot = self._free.pop()
+        if not self.make_room(num_tokens + self._limits.cells_per_block):
+            self._free.append(slot)
+            return None
+        self._hold(slot)
+        return slot
+
+    def enter(self, slot: int, tokens: list[int], salt: str) -> None:
+        """A slot that was taken holds these tokens: a cached prefix from now on."""
+        self._unhold(slot)
+        self._cache.insert(slot, tokens, salt)
+        for redundant in self._cache.redundant(slot, whole=not self._limits.can_trim):
+            self._release(redundant)
+
+    def drop(self, slot: int) -> None:
+        """A slot that was taken is not needed."""
+        self._unhold(slot)
+        self._release(slot)
+
+    def forget_text(self, tokens: list[int], num_shared: int, salt: str) -> None:
+        """Free what is cached of these tokens: their beginnings, and all that has the first `num_shared` of them."""
+        for slot in self._cache.about(tokens, num_shared, salt):
             if slot not in self._owned:
                 self._release(slot)
 

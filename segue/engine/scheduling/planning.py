@@ -157,10 +157,10 @@ class Planner:
                 return
             if not may_preempt:
                 return
-            if len(self._running) == 1:
+            if len(self._running) == 1 and not self._memory.is_holding:
                 raise EngineFault("the KV memory cannot hold one sequence of the model's context")
-            if self._running[-1] is sequence and batch.spans:
-                return  # the others run; this one waits for cells until the next step
+            if self._running[-1] is sequence and (batch.spans or self._memory.is_holding):
+                return  # others run, or end soon; it waits for cells until the next step
             self._preempt_youngest(batch)
 
     def _chunk(self, batch: Batch, sequence: Sequence, num_taken: int = 0) -> int:
@@ -293,7 +293,7 @@ class Planner:
         What is preempted is added to the list: it goes in front of those that wait, also of those looked at before.
         """
         while True:
-            must = not self._running
+            must = not self._running and not self._memory.is_holding
             if self._memory.start(sequence, match, batch.num_cells + self._long.num_cells, must):
                 return True
             victim = self._victim_for(sequence)

@@ -117,6 +117,15 @@ class PrefixCache:
         path = self._descend(tokens, salt)
         return path[0][1] if path else 0
 
+    def about(self, tokens: Sequence[int], num_shared: int, salt: str = "") -> set[int]:
+        """Slots that hold a prefix of these tokens, or begin with their first `num_shared`."""
+        return {
+            slot
+            for node, depth in self._descend(tokens, salt)
+            for slot in node.slots
+            if depth >= num_shared or self._entries[slot].length == depth
+        }
+
     def insert(self, slot: int, tokens: Sequence[int], salt: str = "") -> None:
         """Record that the slot holds exactly `tokens`. Its lock and its scores do not change."""
         old = self._entries.get(slot)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from segue.engine.request.job import Job
 from segue.engine.scheduling.ahead import Ahead
 from segue.engine.scheduling.batch import Batch, DrawnFeedback, DrawnTokens
+from segue.engine.scheduling.client_slots import ClientSlots
 from segue.engine.scheduling.commit import Committer, StepEvents
 from segue.engine.scheduling.drafts.costs import Kind
 from segue.engine.scheduling.drafts.proposer import Proposer
@@ -34,6 +35,7 @@ class Scheduler:
 
     def add(self, job: Job) -> None:
         self._state.jobs[job.request.request_id] = job
+        self._state.client_slots.began(job)
         self._state.waiting.extend(job.sequences)
 
     def cancel(self, request_id: str) -> None:
@@ -89,6 +91,10 @@ class Scheduler:
     def awaits_mask(self) -> bool:
         """Whether the last batch left out a sequence because its constraint's mask was not ready."""
         return self._planner.awaits_mask
+
+    @property
+    def client_slots(self) -> ClientSlots:
+        return self._state.client_slots
 
     @property
     def is_idle(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence
 from segue.engine.scheduling.batch import Batch, Counts
+from segue.engine.scheduling.client_slots import ClientSlots
 from segue.engine.scheduling.drafts.costs import DraftCosts
 from segue.engine.scheduling.drafts.proposer import Proposer
 from segue.engine.scheduling.drafts.texts import TextDrafts
@@ -37,6 +38,7 @@ class State:
         self.text_drafts = TextDrafts(self.limits, self.draft_costs)
         self.clock = clock
         self.memory = Memory(runner)
+        self.client_slots = ClientSlots(self.memory, self.limits.num_slots)
         self.proposer = proposer
         self.counts = Counts()
         self.jobs: dict[str, Job] = {}
@@ -72,5 +74,6 @@ class State:
     def close(self, request_id: str) -> None:
         """Remove an ended request, and free the cached prefixes that only this request could use."""
         job = self.jobs.pop(request_id)
+        self.client_slots.ended(job)
         if job.private_salts:
             self.memory.forget(job.private_salts)

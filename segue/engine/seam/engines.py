@@ -3,7 +3,16 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol
 
-from segue.types import Adapter, CompletionRequest, Event, ModelInfo, ServedAdapter, Stats
+from segue.types import (
+    Adapter,
+    CompletionRequest,
+    Event,
+    ModelInfo,
+    ServedAdapter,
+    SlotAction,
+    SlotResult,
+    Stats,
+)
 
 Sink = Callable[[Sequence[Event]], None]
 
@@ -32,6 +41,9 @@ class Engine(Protocol):
 
     async def lists(self) -> dict[str, bytes]:
         """What the model's file lists, as JSON by key: its vocabulary, its `tensors`. Empty if it is no such file."""
+
+    async def act_on_slot(self, action: SlotAction) -> SlotResult:
+        """Save, restore or erase a client's slot. Raises RequestError, or ServiceError where it may be tried again."""
 
     async def stats(self) -> Stats:
         """The last known figures, with their age. Never waits. Raises Unavailable while the engine is not up."""

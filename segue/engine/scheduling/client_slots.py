@@ -1,0 +1,157 @@
+"""Slots as clients of llama.cpp's server know them: a number, and what the last request with that number has left.
+
+Here a number is a label. What is computed is in the prefix cache, where it serves any request of the same API key; so
+a label has the tokens of the text that ended last under it, and its KV is there as long as the cache has that.
+
+    save: hold → (bytes are written) → let_go
+    restore: take → (bytes are read) → enter, or drop
+"""
+
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from segue.engine.request.job import Job
+from segue.engine.scheduling.memory import Memory
+from segue.engine.seam import Mix
+from segue.errors import InvalidField, Unavailable
+
+_FIELD = "id_slot"
+
+
+class SlotKey(NamedTuple):
+    tenant: str
+    number: int
+
+
+class SlotText(NamedTuple):
+    tokens: list[int]
+    num_prompt: int
+    adapters: Mix
+    salt: str  # of the prefix cache
+
+
+class Held(NamedTuple):
+    """What of a text is in memory: the first tokens of a runner's slot."""
+
+    slot: int
+    tokens: Sequence[int]
+    adapters: Mix
+
+
+class ClientSlots:
+    def __init__(self, memory: Memory, num_slots: int) -> None:
+        self._memory = memory
+        self._num_slots = num_slots
+        self._texts: OrderedDict[SlotKey, SlotText] = OrderedDict()  # the one used last is last
+        self._busy: Counter[SlotKey] = Counter()
+        self._waiting: defaultdict[SlotKey, list[Callable[[], None]]] = defaultdict(list)
+        self._due: list[Callable[[], None]] = []
+
+    def key(self, tenant: str, number: int) -> SlotKey:
+        """As llama.cpp's server counts: beyond the last slot comes the first."""
+        return SlotKey(tenant, number % self._num_slots)
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def began(self, job: Job) -> None:
+        if (key := self._key_of(job)) is not None:
+            self._busy[key] += 1
+
+    def ended(self, job: Job) -> None:
+        """Remember what the first of its sequences leaves in the cache."""
+        if (key := self._key_of(job)) is None:
+            return
+        first = job.sequences[0]
+        if first.salt is None or job.private_salts:
+            self._texts.pop(key, None)  # it leaves nothing
+        elif first.computed:
+            computed = first.tokens[: first.computed]
+            self._remember(key, SlotText(computed, first.num_prompt, first.adapters, first.salt))
+        self._busy[key] -= 1
+        if not self._busy[key]:
+            del self._busy[key]
+            self._due += self._waiting.pop(key, ())
+
+    def _key_of(self, job: Job) -> SlotKey | None:
+        number = job.request.client_slot
+        return None if number is None else self.key(job.request.tenant, number)
+
+    def _remember(self, key: SlotKey, text: SlotText) -> None:
+        self._texts[key] = text
+        self._texts.move_to_end(key)
+        if len(self._texts) > self._num_slots:  # of several keys: the cache has no more texts
+            self._texts.popitem(last=False)
+
+    # --- when: an action waits for the requests of its slot ----------------------------------------
+
+    def when_idle(self, key: SlotKey, act: Callable[[], None]) -> None:
+        """Call it now if no request has that slot, else once none has: see `act_due`."""
+        if key in self._busy:
+            self._waiting[key].append(act)
+        else:
+            act()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether an action has waited, and its slot is idle now. Asked for after every step."""
+        return bool(self._due)
+
+    def act_due(self) -> None:
+        """While no step is open."""
+        due, self._due = self._due, []
+        for act in due:
+            act()
+
+    # --- what: called while no step is open --------------------------------------------------------
+
+    def hold(self, key: SlotKey) -> Held:
+        """As much of the slot's text as is in memory. It stays there until `let_go`. Raises InvalidField."""
+        text = self._texts.get(key)
+        if text is None:
+            raise InvalidField(
+                f"slot {key.number} holds nothing: it holds the prompt and answer of the last request with "
+                f'"{_FIELD}": {key.number} that used the cache',
+                _FIELD,
+            )
+        match = self._memory.left_of(text.tokens, text.salt)
+        if match is None:
+            raise InvalidField(
+                f"slot {key.number} holds nothing any more: its place was needed, so send its prompt again",
+                _FIELD,
+            )
+        slot = self._memory.hold(match)
+        if slot is None:
+            raise _full()
+        return Held(slot, text.tokens[: match.length], text.adapters)
+
+    def let_go(self, slot: int) -> None:
+        self._memory.let_go(slot)
+
+    def take(self, num_tokens: int) -> int:
+        """An empty slot of the runner's, with room for so many tokens."""
+        slot = self._memory.take(num_tokens)
+        if slot is None:
+            raise _full()
+        return slot
+
+    def enter(self, key: SlotKey, slot: int, text: SlotText) -> None:
+        """It holds that text now."""
+        self._memory.enter(slot, text.tokens, text.salt)
+        self._remember(key, text)
+
+    def drop(self, slot: int) -> None:
+        """It was not filled."""
+        self._memory.drop(slot)
+
+    def erase(self, key: SlotKey) -> int:
+        """Forget the text, and what is cached of its prompt and not in use. How many tokens it had."""
+        text = self._texts.pop(key, None)
+        if text is None:
+            return 0
+        self._memory.forget_text(text.tokens, text.num_prompt, text.salt)
+        return len(text.tokens)
+
+
+def _full() -> Unavailable:
+    return Unavailable("running requests need all of the KV memory now; try again soon")
