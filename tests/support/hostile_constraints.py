@@ -1,6 +1,7 @@
 """Constraints that broke other servers. Each must be refused, or be harmless, within seconds."""
 
 import json
+from collections.abc import Iterable
 
 from segue.types import Constraint, ConstraintKind, Trigger
 
@@ -17,17 +18,28 @@ def _deep(name: str) -> str:
     return f'(((({name} "x")* | "y") "z")+ | "w")? "f"'
 
 
-def _lazy(value: str, *patterns: str) -> list[Constraint]:
+def _lazy(value: str, *patterns: str, kind: ConstraintKind = "gbnf") -> list[Constraint]:
     """A lazy grammar for each pattern."""
-    return [
-        Constraint(
-            kind="gbnf", value=value, param="it", triggers=(Trigger("pattern", each, 0, "it"),)
-        )
-        for each in patterns
-    ]
+    return [_watched(value, each, kind=kind) for each in patterns]
+
+
+def _watched(value: str, *patterns: str, kind: ConstraintKind = "gbnf") -> Constraint:
+    """A lazy grammar with all these patterns."""
+    triggers = tuple(Trigger("pattern", each, 0, "it") for each in patterns)
+    return Constraint(kind=kind, value=value, param="it", triggers=triggers)
+
+
+def _any_of(texts: Iterable[str]) -> str:
+    return " | ".join(texts)
+
+
+def _literals(num: int, end: str = "") -> str:
+    """So many texts of which each begins otherwise."""
+    return _any_of(f'"{chr(0x4E00 + i)}{end}"' for i in range(num))
 
 
 _BAD_PATTERNS = ("[", "(?<=x)y", "\\\\p{Bogus}", "(?P<a", "(" * 400)
+_QUOTES = ('"', '"')
 _CHAIN = range(5000)
 
 REFUSED: list[Constraint] = [
@@ -97,6 +109,41 @@ REFUSED: list[Constraint] = [
         + "".join(f'r{i} ::= "" r{i + 1} ""\n' for i in range(900))
         + 'r900 ::= "ab"',
         "ab",
+    ),
+    # Each took a minute and more, or gigabytes.
+    *_lazy(
+        'root ::= [a-z]+ "."',
+        f"(?:{'|'.join(f'w{i:02}<.begin.>v{i:02}' for i in range(60))})(x)",
+        "(a?)" * 480 + "x",
+    ),
+    _watched('root ::= [a-z]+ "."', *("(a?)" * 480 + c for c in "bcdefghijk")),
+    *_lazy(f'root ::= [ab]{{0,500}} ({_literals(9000)}) "."', "([ab]+[^x]+)x"),
+    *_lazy(f'root ::= [ab]{{0,500}} ({_literals(9000, "x")}) "."', "([ab]+)x"),
+    *_lazy(
+        f'root ::= p "."\np ::= "(" p ({_any_of(f"{i}y".join(_QUOTES) for i in range(5000))}) | "x"',
+        r"(\({1,400}x)!",
+    ),
+    *_lazy(
+        json.dumps({"enum": [f"{i:b}".replace("0", "a") + "b" * 20 for i in range(3000)]}),
+        '("[1ab]+)x',
+        kind="json_schema",
+    ),
+    *_lazy(
+        json.dumps(
+            {"anyOf": [{"pattern": f"^a.{{{i}}}b.{{{i}}}$", "type": "string"} for i in range(14)]}
+        ),
+        '("[ab]+)x',
+        kind="json_schema",
+    ),
+    *_lazy(
+        json.dumps({"type": "object", "properties": {f"p{i}": {} for i in range(190)}}),
+        r'(\{"[p0-9]+)x',
+        kind="json_schema",
+    ),
+    *_all(
+        "gbnf",
+        "root ::= " + _any_of(f"!<[{i}]>" for i in range(238)),
+        "root ::= " + _any_of(f"!<[{i}]> <[{i + 1}]>" for i in range(238)),
     ),
     Constraint(kind="choice", value=(), param="it"),
     Constraint(kind="choice", value=("",), param="it"),

@@ -86,15 +86,16 @@ class Automaton:
             ended = frozenset(self._ends[p] for p in read if p in self._ends)
             yield frozenset().union(*(self._next[p] for p in read)), ended
 
+    def text_of(self, state: State) -> State:
+        """Without tokens that are named or one of many."""
+        self._work.spend(len(state))
+        return frozenset(p for p in state if not isinstance(self.owner[p].node, Tokens))
+
     def after(self, state: State, c: str) -> tuple[State, frozenset[Lexeme]]:
         """The same after this character, which is part of no token that is named or one of many."""
-        self._work.spend(len(state))
-        read = {
-            position
-            for position in state
-            if not isinstance(self.owner[position].node, Tokens)
-            and overlap(self.ranges[position], ((ord(c), ord(c)),))
-        }
+        self._work.spend(1 + len(state))
+        found = ((ord(c), ord(c)),)
+        read = {p for p in self.text_of(state) if overlap(self.ranges[p], found)}
         ended = frozenset(self._ends[p] for p in read if p in self._ends)
         return frozenset().union(*(self._next[p] for p in read)), ended
 

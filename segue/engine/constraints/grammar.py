@@ -1,7 +1,7 @@
 """Grammars as values: rules made of nodes, independent of the syntax they were written in."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -207,17 +207,23 @@ def either(*options: Node) -> Node:
     return options[0] if len(options) == 1 else Either(options)
 
 
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """The ranges sorted; none touches another."""
+    found: list[Range] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return found
+
+
 def char_set(ranges: list[Range]) -> tuple[Range, ...]:
     """The ranges sorted and merged, without surrogates, which are not characters."""
-    merged: list[Range] = []
-    for low, high in sorted(ranges):
-        if merged and low <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
-        else:
-            merged.append((low, high))
+    whole = merged(ranges)
     first, last = SURROGATES
-    below = [(low, min(high, first - 1)) for low, high in merged]
-    above = [(max(low, last + 1), high) for low, high in merged]
+    below = [(low, min(high, first - 1)) for low, high in whole]
+    above = [(max(low, last + 1), high) for low, high in whole]
     return tuple((low, high) for low, high in below + above if low <= high)
 
 

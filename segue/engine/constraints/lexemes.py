@@ -5,11 +5,12 @@ impossible. So everything regular starts as one lexeme, the lexer is simulated o
 expected together, and a lexeme that runs on is taken apart, down to single characters if need be.
 """
 
+from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from segue.engine.constraints.automaton import Automaton, State, Undecided, Work, overlap
+from segue.engine.constraints.automaton import Automaton, State, Undecided, Work
 from segue.engine.constraints.grammar import (
     Chars,
     Edge,
@@ -29,6 +30,7 @@ from segue.engine.constraints.grammar import (
     Tokens,
     Watched,
     children,
+    merged,
     refs,
     seq,
 )
@@ -135,6 +137,8 @@ class _Simulation:
     def __init__(self, shaped: Rules, rules: Rules, work: Work) -> None:
         self._shaped = shaped = {name: _edged(body) for name, body in shaped.items()}
         self._work = work
+        self._owed: dict[Lexemes, list[Range]] = {}
+        self._checked: set[tuple[Lexemes, State]] = set()
         lexemes = list(dict.fromkeys(_leaves(shaped)))
         self._automaton = Automaton(lexemes, rules, work)
         self._first: dict[str, Lexemes] = dict.fromkeys(shaped, _NONE)
@@ -171,14 +175,12 @@ class _Simulation:
         return found
 
     def _readers_on(self, state: State, ended: Lexemes) -> set[Lexeme]:
-        owed = [r for lexeme in ended for r in self._ranges_after(lexeme)]
-        self._work.spend(len(state) * len(owed) // 4)
+        if not state:
+            return set()
+        owed = self._ranges_after(ended)
         automaton = self._automaton
-        found = {
-            automaton.owner[position]
-            for position in state
-            if overlap(automaton.ranges[position], tuple(owed))
-        }
+        self._work.spend(len(state))
+        found = {automaton.owner[p] for p in state if _meet(automaton.ranges[p], owed)}
         numbers = [lexeme.node.nested.place for lexeme in found if isinstance(lexeme.node, Edge)]
         if numbers:
             raise GrammarError(
@@ -191,9 +193,14 @@ class _Simulation:
 
         `state`: what may be read on there. What else is expected is looked at where it begins.
         """
+        if (expected, state) in self._checked:
+            return
+        self._checked.add((expected, state))
+        self._work.spend(len(expected))
         named = [lexeme.node for lexeme in expected if isinstance(lexeme.node, Tokens)]
+        text_only = self._automaton.text_of(state) if named else state
         for text, place in ((text, node.place) for node in named for text in node.texts):
-            if self._reads(state, text):
+            if self._reads(text_only, text):
                 raise GrammarError(
                     f"{place}: where this token may come, its text may come too; keep {text!r} out of that"
                 )
@@ -206,13 +213,20 @@ class _Simulation:
             if not after and not ended:
                 return False
             follow = _NONE.union(*(self._follow[lexeme] for lexeme in ended))
+            self._work.spend(1 + len(follow))
             state = after.union(*map(automaton.first, follow))
         return bool(text)
 
-    def _ranges_after(self, lexeme: Lexeme) -> list[Range]:
-        automaton = self._automaton
-        positions = frozenset().union(*map(automaton.first, self._follow[lexeme]))
-        return [r for position in positions for r in automaton.ranges[position]]
+    def _ranges_after(self, lexemes: Lexemes) -> list[Range]:
+        """What may follow one of these lexemes."""
+        if lexemes not in self._owed:
+            automaton = self._automaton
+            follow = _NONE.union(*(self._follow[lexeme] for lexeme in lexemes))
+            positions = frozenset().union(*map(automaton.first, follow))
+            owed = merged(r for position in positions for r in automaton.ranges[position])
+            self._work.spend(len(positions) + len(owed))
+            self._owed[lexemes] = owed
+        return self._owed[lexemes]
 
     # --- what comes first in a rule, and what after a lexeme --------------------------------------
 
@@ -316,6 +330,15 @@ def _until_settled(names: Iterable[str], learn: Callable[[str], Iterable[str]]) 
             if other not in queued:
                 queued.add(other)
                 waiting.append(other)
+
+
+def _meet(ranges: Iterable[Range], others: Sequence[Range]) -> bool:
+    """Whether they share some. `others`: sorted, and none touches another."""
+    for low, high in ranges:
+        place = bisect_right(others, high, key=lambda other: other[0])
+        if place and others[place - 1][1] >= low:
+            return True
+    return False
 
 
 def _leaves(rules: Rules) -> list[Lexeme]:

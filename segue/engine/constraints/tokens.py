@@ -8,6 +8,7 @@ from typing import Protocol
 from segue.engine.constraints.grammar import GrammarError, Range, Ref, Rules, Tokens, either
 
 Named = int | str
+MAX_SHARES = 20_000  # of tokens among the sets that they are in; a hundred sets of any but one token have half of that
 
 
 class KnownTokens(Protocol):
@@ -136,10 +137,16 @@ def _parts(sets: dict[str, Tokens]) -> dict[tuple[str, ...], list[Range]]:
             ends[high + 1].append(name)
     found: dict[tuple[str, ...], list[Range]] = defaultdict(list)
     current: dict[str, None] = {}
+    left = MAX_SHARES + sum(len(body.ids) for body in sets.values())
     for low, high in pairwise(sorted(begins.keys() | ends.keys())):
         for name in ends[low]:
             del current[name]
         current.update(dict.fromkeys(begins[low]))
+        left -= len(current)
+        if left < 0:
+            raise GrammarError(
+                "too many sets of tokens share some; name fewer different tokens after !"
+            )
         if current:
             found[tuple(sorted(current))].append((low, high - 1))
     return dict(found)

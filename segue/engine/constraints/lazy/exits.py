@@ -4,28 +4,38 @@ tokens that end where a pattern looks at the end of the output.
 All others are read character by character.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from segue.engine.constraints.grammar import GrammarError, Range, Rules, Tokens
+from segue.engine.constraints.automaton import Work
+from segue.engine.constraints.grammar import Range, Rules, Tokens
 from segue.engine.constraints.lazy.machine import Machine, Where
 from segue.engine.constraints.lazy.watch import Fired
 from segue.engine.constraints.tokens import KnownTokens
 
-MAX_WORK = 2_000_000  # characters of tokens that are tried in states
+_STEP = 3  # of the steps that are allowed, for a character of a token that is tried in a state
 
 Exits = Mapping[int | Fired, frozenset[int]]  # the tokens that lead there
+_NONE: frozenset[int] = frozenset()
+_NOTHING: Exits = {}
 
 
 class TokenExits:
-    """Raises GrammarError where too many tokens would have to be tried."""
+    """Raises Undecided where too many tokens would have to be tried."""
 
     def __init__(
-        self, machine: Machine, rules: Rules, known: KnownTokens, triggers: Mapping[int, int]
+        self,
+        machine: Machine,
+        rules: Rules,
+        known: KnownTokens,
+        triggers: Mapping[int, int],
+        work: Work,
     ) -> None:
         """`triggers`: tokens that are some, and which."""
         self._machine = machine
+        self._work = work
         self._known = known
         self._triggers = triggers
         controls = known.controls - known.ends
@@ -33,9 +43,9 @@ class TokenExits:
         self._apart = controls | triggers.keys() | self._named
         # Those that are just their text, if the grammar does not mean them by themselves.
         self._texts = _Texts({t: self._text(t) or "" for t in controls - triggers.keys()})
-        self._work = MAX_WORK
+        self._sorted = sorted(self._apart - self._triggers.keys())
         self._spread: dict[tuple[_Texts, int], Exits] = {}
-        self._meeting: dict[tuple[_Texts, int], defaultdict[Fired, set[int]]] = {}
+        self._meeting: dict[tuple[_Texts, int], Exits] = {}
 
     def of_all(self) -> list[Exits]:
         """Of each state of the machine; it may get more by that."""
@@ -43,12 +53,14 @@ class TokenExits:
         while len(found) < len(self._machine):
             self._machine.explore()
             found.append(self._from(len(found)))
+        shared: dict[frozenset[int], frozenset[int]] = {}  # many states have the same
+        whole: list[Exits] = []
         for number, exits in enumerate(found):
-            for fired, tokens in self._at_ends(number).items():
-                exits.setdefault(fired, set()).update(tokens)
-        return [
-            {to: frozenset(tokens) for to, tokens in exits.items() if tokens} for exits in found
-        ]
+            own: dict[int | Fired, frozenset[int]] = dict(self._at_ends(number))
+            for to, tokens in exits.items():
+                own[to] = own.get(to, _NONE) | tokens
+            whole.append({to: shared.setdefault(each, each) for to, each in own.items() if each})
+        return whole
 
     def _from(self, number: int) -> dict[int | Fired, set[int]]:
         machine = self._machine
@@ -57,11 +69,8 @@ class TokenExits:
             fired = machine.triggered(trigger, token, self._text(token))
             if fired is not None:
                 found.setdefault(fired, set()).add(token)
-        meant = machine.meant(number)
-        for token in self._apart - self._triggers.keys() if meant else self._named:
+        for token in sorted(self._named.union(self._among(machine.meant(number)))):
             is_text = token in self._named
-            if not is_text and not any(low <= token <= high for low, high in meant):
-                continue  # it is its text
             text = self._text(token)
             self._spend(len(text or ""))
             to = self._at_boundary(machine.after_token(number, token, text))
@@ -72,6 +81,14 @@ class TokenExits:
             if to is not None:
                 found.setdefault(to, set()).add(token)
         return found
+
+    def _among(self, meant: Iterable[Range]) -> Iterator[int]:
+        """Those that the grammar may mean: the others are their text."""
+        for low, high in meant:
+            self._work.spend(1)
+            yield from self._sorted[
+                bisect_left(self._sorted, low) : bisect_right(self._sorted, high)
+            ]
 
     def _after(self, texts: "_Texts", number: int) -> Exits:
         """Where these texts lead from there."""
@@ -85,10 +102,12 @@ class TokenExits:
                 to = self._machine.step(number, c)
                 if isinstance(to, Fired):
                     for token, rest in longer.all():
+                        self._spend(len(rest))
                         if (fired := self._machine.fired(to, rest)) is not None:
                             found[fired].add(token)
                 elif to is not None:
                     for end, tokens in self._after(longer, to).items():
+                        self._work.spend(len(tokens) // 2)
                         found[end].update(tokens)
             self._spread[key] = {to: frozenset(tokens) for to, tokens in found.items() if tokens}
         return self._spread[key]
@@ -99,23 +118,29 @@ class TokenExits:
 
     # --- tokens that end where a pattern looks at the end ---------------------------------------------
 
-    def _at_ends(self, number: int) -> Mapping[Fired, set[int]]:
-        return self._met(self._ending, number) if number in self._leading else {}
+    def _at_ends(self, number: int) -> Exits:
+        return self._met(self._ending, number) if number in self._leading else _NOTHING
 
-    def _met(self, texts: "_Texts", number: int) -> Mapping[Fired, set[int]]:
+    def _met(self, texts: "_Texts", number: int) -> Exits:
         """Those of these texts that end where a trigger is complete then."""
         key = texts, number
         if key not in self._meeting:
-            found = self._meeting[key] = defaultdict(set)
+            found: dict[int | Fired, list[frozenset[int]]] = defaultdict(list)
             fired = self._machine.ends(number) if texts.tokens else None
             if fired is not None:
-                found[fired].update(texts.tokens)
+                found[fired].append(frozenset(texts.tokens))
             for c, longer in texts.longer.items():
                 self._spend(1)
                 to = self._machine.step(number, c)
                 if isinstance(to, int) and to in self._leading:
                     for end, tokens in self._met(longer, to).items():
-                        found[end] |= tokens
+                        self._work.spend(len(tokens) // 2)
+                        found[end].append(tokens)
+            whole = {
+                end: each[0].union(*each[1:]) if each[1:] else each[0]
+                for end, each in found.items()
+            }
+            self._meeting[key] = whole or _NOTHING
         return self._meeting[key]
 
     @cached_property
@@ -153,15 +178,13 @@ class TokenExits:
             return None
 
     def _spend(self, num_chars: int) -> None:
-        self._work -= 1 + num_chars
-        if self._work < 0:
-            raise GrammarError(
-                "too many tokens may end where a pattern looks at the end of the output ($) or past it"
-            )
+        self._work.spend(_STEP * (1 + num_chars))
 
 
 class _Texts:
     """Texts of tokens by their first character, then by the next."""
+
+    __slots__ = ("longer", "tokens")
 
     def __init__(self, texts: Mapping[int, str]) -> None:
         self.tokens = [token for token, text in texts.items() if not text]

@@ -6,6 +6,7 @@ Parts that are written out several times are shared, so that the expression stay
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
+from segue.engine.constraints.automaton import Work
 from segue.engine.constraints.grammar import (
     EMPTY,
     Chars,
@@ -17,21 +18,24 @@ from segue.engine.constraints.grammar import (
     Shared,
     Step,
     char_set,
+    children,
     either,
     parts,
     seq,
 )
 
 MAX_WAYS = 20_000  # that are written out
+_WAY = 20  # of the steps that are allowed, for one
 
 
-def expression(states: Sequence[Sequence[Step]], may_be_empty: bool) -> Node:
-    """Of what is read from the first state on. Raises GrammarError if it is too large."""
-    return _Ways(states, may_be_empty).whole()
+def expression(states: Sequence[Sequence[Step]], may_be_empty: bool, work: Work) -> Node:
+    """Of what is read from the first state on. Raises GrammarError if it is too large, or Undecided."""
+    return _Ways(states, may_be_empty, work).whole()
 
 
 class _Ways:
-    def __init__(self, states: Sequence[Sequence[Step]], may_be_empty: bool) -> None:
+    def __init__(self, states: Sequence[Sequence[Step]], may_be_empty: bool, work: Work) -> None:
+        self._work = work
         self._ways: list[dict[int, Node]] = [{} for _ in states]  # from each state to others
         self._into: list[set[int]] = [set() for _ in states]
         ends = {step.target for state in states for step in state if step.is_end}
@@ -81,7 +85,8 @@ class _Ways:
         self._left -= 1
         if self._left < 0:
             raise GrammarError("the triggers are too entangled")
-        self._ways[number][target] = _either(self._ways[number].get(target), way)
+        whole = self._ways[number][target] = _either(self._ways[number].get(target), way)
+        self._work.spend(_WAY + len(children(whole)) // 4)
         self._into[target].add(number)
 
 

@@ -1,94 +1,112 @@
 """A grammar after some text: what may still come, as the parser of llama.cpp keeps it in mind.
 
-That is a set of stacks, each a sequence of parts that are still to come, the next one first. Sets have numbers.
+That is a set of stacks, each of the parts that are still to come. Sets have numbers.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable
 
+from segue.engine.constraints.automaton import Work
 from segue.engine.constraints.grammar import (
-    EMPTY,
     Chars,
-    Either,
     GrammarError,
     Literal,
     Node,
     Range,
     Ref,
-    Repeat,
     Rules,
-    Seq,
-    Terminal,
     Tokens,
     either,
-    seq,
 )
-from segue.engine.constraints.lark_text import SOME_TEXT, quoted
-from segue.engine.constraints.scalars import oracle
+from segue.engine.constraints.lazy.stacks import Begun, Stacks, Way
 
 MAX_SETS = 2000
 MAX_STACKS = 200  # in one set
-MAX_PARTS = 2000  # looked at for one character
+_WAY = 4  # of the steps that are allowed, for each way to go on from a set
 
 
-@dataclass(frozen=True)
-class Begun:
-    """A terminal of which this text was read, and that goes on."""
+class _Next:
+    """What may come next of a set of stacks."""
 
-    terminal: str
-    read: str
+    def __init__(self, ways: Iterable[Way], stacks: Stacks) -> None:
+        self._by_char: dict[str, list[Way]] = defaultdict(list)
+        self._others: list[Way] = []  # that more than one character may begin
+        self.tokens: list[tuple[Tokens, int]] = []  # each with the stack after it
+        self.ranges: list[Range] = []
+        self.has_terminals = False
+        for way in ways:
+            self._add(way, stacks)
 
+    def _add(self, way: Way, stacks: Stacks) -> None:
+        match leaf := stacks.leaf(way):
+            case Literal(text):
+                self._by_char[text[0]].append(way)
+                self.ranges.append((ord(text[0]), ord(text[0])))
+            case Chars(ranges):
+                self._others.append(way)
+                self.ranges.extend(ranges)
+            case Tokens():
+                self.tokens.append((leaf, way[1]))
+            case Begun():
+                self._others.append(way)
+                self.has_terminals = True
 
-Part = Node | Begun
-Stack = tuple[Part, ...]
-Stacks = frozenset[Stack]
-Leaf = Chars | Literal | Tokens | Begun
-Opened = tuple[Leaf | None, Stack]  # what comes next and what after it; None: nothing needs to
+    def ways(self, c: str) -> list[Way]:
+        """Those that this character may begin."""
+        return [*self._by_char.get(c, ()), *self._others]
 
 
 class Followed:
-    """Raises GrammarError where too much of the grammar would have to be kept in mind."""
+    """Raises GrammarError where too much of the grammar would have to be kept in mind, and Undecided as its stacks."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self, rules: Rules, work: Work) -> None:
+        self._stacks = Stacks(rules, work)
+        self._work = work
         self._has_tokens = any(isinstance(body, Tokens) for body in rules.values())
-        self._sets: list[Stacks] = []
-        self._numbers: dict[Stacks, int] = {}
-        self._next: dict[tuple[int, str], int] = {}
-        self._found: dict[int, list[tuple[Leaf, Stack]]] = {}
+        self._sets: list[frozenset[int]] = []
+        self._numbers: dict[frozenset[int], int] = {}
+        self._after: dict[tuple[int, str], int] = {}
+        self._next: dict[int, _Next] = {}
         self.lost = self._number(())  # where the text fits no more
-        self.start = self._number([(Ref("root"),)])
-        self._seen = 0
+        self.start = self._number([self._stacks.of(Ref("root"))])
 
     def ranges(self, number: int) -> list[Range]:
         """What decides which character leads where: all characters of a range lead to the same."""
-        return [r for leaf, _ in self._leaves(number) for r in _ranges(leaf)]
+        ranges = self._come(number).ranges
+        self._work.spend(len(ranges))
+        return ranges
 
     def has_terminals(self, number: int) -> bool:
         """Whether each character may lead elsewhere."""
-        return any(isinstance(leaf, Begun) for leaf, _ in self._leaves(number))
+        return self._come(number).has_terminals
 
     def tokens(self, number: int) -> list[Range]:
         """Those that may be meant by themselves."""
-        leaves = self._leaves(number) if self._has_tokens else ()
-        return [ids for leaf, _ in leaves if isinstance(leaf, Tokens) for ids in leaf.ids]
+        tokens = self._come(number).tokens if self._has_tokens else ()
+        found = [ids for each, _ in tokens for ids in each.ids]
+        self._work.spend(len(found))
+        return found
 
     def after(self, number: int, c: str) -> int:
         """After one more character of a text, of which it is not known what tokens it is."""
-        if any(isinstance(leaf, Tokens) and leaf.is_any for leaf, _ in self._leaves(number)):
+        if any(tokens.is_any for tokens, _ in self._come(number).tokens):
             raise GrammarError("a trigger reads on where the grammar means any token")
         return self.spelled(number, c)
 
     def spelled(self, number: int, c: str) -> int:
         """The same within a token that is known."""
-        if (number, c) not in self._next:
-            found = {rest for leaf, after in self._leaves(number) for rest in _read(leaf, after, c)}
-            self._next[number, c] = self._number(found)
-        return self._next[number, c]
+        if (number, c) not in self._after:
+            ways = self._come(number).ways(c)
+            self._work.spend(1 + len(ways))
+            found = {stack for way in ways for stack in self._stacks.after(way, c)}
+            self._after[number, c] = self._number(found)
+        return self._after[number, c]
 
     def after_token(self, number: int, token: int, text: str | None) -> int:
         """After one that may be meant by itself, or by its text if it is any."""
-        named = {after for leaf, after in self._leaves(number) if _is_among(leaf, token)}
+        tokens = self._come(number).tokens
+        self._work.spend(1 + sum(len(each.ids) for each, _ in tokens))
+        named = {after for each, after in tokens if _is_among(each, token)}
         spelled = number if text else self.lost
         for c in text or "":
             spelled = self.spelled(spelled, c)
@@ -96,17 +114,10 @@ class Followed:
 
     def rest(self, number: int) -> Node:
         """What may still come."""
-        stacks = sorted(self._sets[number], key=repr)
-        if any(isinstance(part, Begun) for stack in stacks for part in stack):
-            raise GrammarError(
-                "the trigger ends within a name or a value of the schema; it must end before it or behind it"
-            )
-        return either(*(seq(*_nodes(stack)) if stack else EMPTY for stack in stacks))
+        return either(*map(self._stacks.node, sorted(self._sets[number])))
 
-    # --- stacks -------------------------------------------------------------------------------------
-
-    def _number(self, found: Iterable[Stack]) -> int:
-        stacks = frozenset(tuple(_plain(stack)) for stack in found)
+    def _number(self, found: Iterable[int]) -> int:
+        stacks = frozenset(found)
         if stacks not in self._numbers:
             if len(stacks) > MAX_STACKS or len(self._sets) >= MAX_SETS:
                 raise GrammarError("the grammar has too many ways to go on where the trigger ends")
@@ -114,101 +125,15 @@ class Followed:
             self._sets.append(stacks)
         return self._numbers[stacks]
 
-    def _leaves(self, number: int) -> list[tuple[Leaf, Stack]]:
-        """What may come next, each with what comes after it."""
-        if number not in self._found:
-            self._seen = 0
-            opened = (o for stack in self._sets[number] for o in self._opened(stack, frozenset()))
-            self._found[number] = [(leaf, rest) for leaf, rest in opened if leaf is not None]
-        return self._found[number]
-
-    def _opened(self, stack: Stack, within: frozenset[str]) -> Iterator[Opened]:
-        """The ways to go on. `within`: rules that nothing was read of yet."""
-        self._seen += 1
-        if self._seen > MAX_PARTS:
-            raise GrammarError("the grammar has too many ways to go on where the trigger ends")
-        if not stack:
-            yield None, ()
-            return
-        for leaf, rest in self._ways(stack[0], within):
-            if leaf is None:
-                yield from self._opened(stack[1:], within)
-            else:
-                yield leaf, rest + stack[1:]
-
-    def _ways(self, part: Part, within: frozenset[str]) -> Iterator[Opened]:
-        match part:
-            case Ref(name):
-                if name in within:
-                    raise GrammarError(
-                        f"the rule {name} leads to itself from the left: such a grammar cannot be lazy"
-                    )
-                yield from self._ways(self._rules[name], within | {name})
-            case Seq(items):
-                yield from self._opened(items, within)
-            case Either(options):
-                for option in options:
-                    yield from self._ways(option, within)
-            case Repeat(item, least, most):
-                if most != 0:
-                    fewer = Repeat(item, max(least - 1, 0), None if most is None else most - 1)
-                    for leaf, rest in self._ways(item, within):
-                        if leaf is not None:
-                            yield leaf, (*rest, fewer)
-                        elif least:
-                            yield None, ()
-                if not least:
-                    yield None, ()
-            case Terminal(text):
-                if oracle.matches(text, ""):
-                    yield None, ()
-                yield Begun(text, ""), ()
-            case Chars() | Literal() | Tokens() | Begun():
-                yield part, ()
-            case _:
-                raise TypeError(f"not a part of a grammar that can be followed: {part}")
+    def _come(self, number: int) -> _Next:
+        if number not in self._next:
+            ways = dict.fromkeys(
+                way for stack in sorted(self._sets[number]) for way in self._stacks.ways(stack)
+            )
+            self._work.spend(_WAY * len(ways))
+            self._next[number] = _Next(ways, self._stacks)
+        return self._next[number]
 
 
-def _read(leaf: Leaf, after: Stack, c: str) -> Iterator[Stack]:
-    """What is left once the character was read."""
-    match leaf:
-        case Chars(ranges) if any(low <= ord(c) <= high for low, high in ranges):
-            yield after
-        case Literal(text) if text[0] == c:
-            yield (Literal(text[1:]), *after) if len(text) > 1 else after
-        case Begun(terminal, read):
-            if oracle.matches(terminal, read + c):
-                yield after
-            if not oracle.is_empty(f"({terminal}) & ({quoted(read + c)} {SOME_TEXT})"):
-                yield (Begun(terminal, read + c), *after)
-
-
-def _is_among(leaf: Leaf, token: int) -> bool:
-    return isinstance(leaf, Tokens) and any(low <= token <= high for low, high in leaf.ids)
-
-
-def _ranges(leaf: Leaf) -> tuple[Range, ...]:
-    match leaf:
-        case Chars(ranges):
-            return ranges
-        case Literal(text):
-            return ((ord(text[0]), ord(text[0])),)
-    return ()
-
-
-def _plain(stack: Stack) -> Iterator[Part]:
-    """Without what is nothing, so that equal ends look alike."""
-    for part in stack:
-        match part:
-            case Seq(items):
-                yield from _plain(items)
-            case Repeat(_, _, 0):
-                pass
-            case _:
-                yield part
-
-
-def _nodes(stack: Stack) -> Iterator[Node]:
-    for part in stack:
-        if not isinstance(part, Begun):
-            yield part
+def _is_among(tokens: Tokens, token: int) -> bool:
+    return any(low <= token <= high for low, high in tokens.ids)

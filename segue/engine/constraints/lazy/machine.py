@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from segue.engine.constraints.grammar import LAST, GrammarError, Range, char_set
+from segue.engine.constraints.automaton import Work
+from segue.engine.constraints.grammar import LAST, GrammarError, Range, char_set, merged
 from segue.engine.constraints.lazy.followed import Followed
 from segue.engine.constraints.lazy.watch import NOT_MARKED, Attempts, Fired, State, Watch
 
 MAX_STATES = 1000
-MAX_WORK = 400_000  # attempts that read a character, each a few microseconds
 MAX_EACH = 128  # characters that are looked at one by one
 
 Where = int | Fired | None  # a state, a trigger that is complete, or nowhere
@@ -24,21 +24,36 @@ class Arc(NamedTuple):
     to: int | Fired
 
 
-class Machine:
-    """States are numbers, and the text begins in the first. Raises GrammarError if it is too large."""
+class _Moved(NamedTuple):
+    """A pattern after a character."""
 
-    def __init__(self, watch: Watch, followed: Followed) -> None:
+    attempts: int  # their number
+    fired: Fired | None
+
+
+_State = tuple[int, ...]  # of each pattern the number of its attempts
+
+
+class Machine:
+    """States are numbers, and the text begins in the first. Raises GrammarError if it is too large, or Undecided."""
+
+    def __init__(self, watch: Watch, followed: Followed, work: Work) -> None:
         self._watch = watch
         self._followed = followed
-        self._states = [watch.start]
+        self._work = work
+        self._attempts: list[Attempts] = []
+        self._known: dict[Attempts, int] = {}
         # Where the text begins no trigger is complete, though its pattern may look at the end.
         is_usual = watch.fired_at_end(watch.start) is None
-        self._numbers: dict[State, int] = {watch.start: 0} if is_usual else {}
+        start = self._told(watch.start)
+        self._states = [start]
+        self._numbers: dict[_State, int] = {start: 0} if is_usual else {}
         self._arcs: dict[int, list[Arc]] = {}
         self._steps: dict[tuple[int, str], Where] = {}
-        self._moves: dict[tuple[int, Attempts, str], Attempts] = {}
-        self._cuts: dict[tuple[int, Attempts], set[int]] = {}
-        self._work = MAX_WORK
+        self._moves: dict[tuple[int, int, str], _Moved] = {}
+        self._cuts: dict[tuple[int, int], set[int]] = {}
+        self._end_of: dict[tuple[int, int], Fired | None] = {}
+        self._ends: dict[int, Fired | None] = {0: None}
         self.fits: dict[int, bool] = {}  # by trigger: whether the grammar goes on after it
 
     def __len__(self) -> int:
@@ -63,8 +78,11 @@ class Machine:
 
     def ends(self, number: int) -> Fired | None:
         """The trigger that is complete if a token ends here. None where the text begins."""
-        fired = self._watch.fired_at_end(self._states[number]) if number else None
-        return fired if fired is not None and self._goes_on(fired) else None
+        if number not in self._ends:
+            found = (self._ended(*each) for each in enumerate(self._states[number]))
+            fired = next(filter(None, found), None)
+            self._ends[number] = fired if fired is not None and self._goes_on(fired) else None
+        return self._ends[number]
 
     def after(self, number: int, text: str) -> Where:
         """After a text. A trigger in it takes what follows it in the text too."""
@@ -83,24 +101,23 @@ class Machine:
 
     def meant(self, number: int) -> list[Range]:
         """Tokens that the grammar may mean by themselves, in an attempt that goes on or one that begins."""
-        marks = (m for attempts in self._states[number] for each in attempts for m in each.marks)
+        state = [self._attempts[each] for each in self._states[number]]
+        marks = (m for attempts in state for each in attempts for m in each.marks)
         lefts = {mark // 2 for mark in marks if mark != NOT_MARKED} | {self._followed.start}
-        return [ids for left in lefts for ids in self._followed.tokens(left)]
+        return merged(ids for left in lefts for ids in self._followed.tokens(left))
 
     def after_token(self, number: int, token: int, text: str | None) -> Where:
         """After a token, which the grammar may mean by itself or by its text, and triggers mean by their text."""
         if text is None:  # no text
             return number
         run = _Run(self._followed, token, text)
-        watch = Watch(self._watch.programs, run)
-        state = run.begun(self._states[number])
+        watch = Watch(self._watch.programs, run, self._work)
+        state = run.begun(tuple(self._attempts[each] for each in self._states[number]))
         for run.place, c in enumerate(text, 1):
-            for attempts in state:
-                self._spend(attempts)
             state = watch.after(state, c)
             if (fired := watch.fired(state)) is not None:
                 return self._fired(fired.trigger, run.ended(fired.left), "")
-        return self._numbered(run.over(state))
+        return self._numbered(self._told(run.over(state)))
 
     def triggered(self, trigger: int, token: int, text: str | None) -> Fired | None:
         """After a token that is a trigger itself."""
@@ -110,24 +127,34 @@ class Machine:
     def step(self, number: int, c: str) -> Where:
         """After one character."""
         if (number, c) not in self._steps:
-            to = (arc.to for arc in self.arcs(number) if _holds(arc.ranges, c))
-            self._steps[number, c] = next(to, None)
+            arcs = self.arcs(number)
+            self._work.spend(len(arcs))
+            self._steps[number, c] = next((arc.to for arc in arcs if _holds(arc.ranges, c)), None)
         return self._steps[number, c]
 
     # --- one step -----------------------------------------------------------------------------------
 
-    def _after(self, state: State, c: str) -> Where:
-        after = tuple(self._of_one(place, attempts, c) for place, attempts in enumerate(state))
-        fired = self._watch.fired(after)
-        return self._numbered(after) if fired is None else self._fired(*fired, "")
+    def _after(self, state: _State, c: str) -> Where:
+        self._work.spend(2 + len(state))
+        after = [self._moved(place, attempts, c) for place, attempts in enumerate(state)]
+        fired = next((each.fired for each in after if each.fired is not None), None)
+        if fired is not None:
+            return self._fired(*fired, "")
+        return self._numbered(tuple(each.attempts for each in after))
 
-    def _of_one(self, place: int, attempts: Attempts, c: str) -> Attempts:
+    def _moved(self, place: int, attempts: int, c: str) -> _Moved:
         """Patterns are mostly where they were in another state."""
         key = place, attempts, c
         if key not in self._moves:
-            self._spend(attempts)
-            self._moves[key] = self._watch.of_one(place, attempts, c)
+            after = self._watch.of_one(place, self._attempts[attempts], c)
+            self._moves[key] = _Moved(self._number(after), self._watch.fired_of(place, after))
         return self._moves[key]
+
+    def _ended(self, place: int, attempts: int) -> Fired | None:
+        key = place, attempts
+        if key not in self._end_of:
+            self._end_of[key] = self._watch.fired_at_end_of(place, self._attempts[attempts])
+        return self._end_of[key]
 
     def _fired(self, trigger: int, left: int, text: str) -> Fired | None:
         for c in text:
@@ -140,7 +167,18 @@ class Machine:
         self.fits[fired.trigger] = self.fits.get(fired.trigger, False) or fits
         return fits
 
-    def _numbered(self, state: State) -> int:
+    # --- numbers ------------------------------------------------------------------------------------
+
+    def _told(self, state: State) -> _State:
+        return tuple(map(self._number, state))
+
+    def _number(self, attempts: Attempts) -> int:
+        number = self._known.setdefault(attempts, len(self._attempts))
+        if number == len(self._attempts):
+            self._attempts.append(attempts)
+        return number
+
+    def _numbered(self, state: _State) -> int:
         if state not in self._numbers:
             if len(self._states) >= MAX_STATES:
                 raise GrammarError(f"the triggers need more than {MAX_STATES} states")
@@ -148,27 +186,26 @@ class Machine:
             self._states.append(state)
         return self._numbers[state]
 
-    def _spend(self, attempts: Attempts) -> None:
-        self._work -= 1 + sum(1 + len(each.looking) for each in attempts)
-        if self._work < 0:
-            raise GrammarError("the triggers take too much work")
+    # --- which characters lead to the same ----------------------------------------------------------
 
-    def _classes(self, state: State) -> Iterator[Range]:
+    def _classes(self, state: _State) -> Iterator[Range]:
         """Ranges of characters; those of one lead to the same."""
         cuts = {0, LAST + 1}.union(*(self._cuts_of(*each) for each in enumerate(state)))
         for low, after in pairwise(sorted(cuts)):
             yield from char_set([(low, after - 1)])
 
-    def _cuts_of(self, place: int, attempts: Attempts) -> set[int]:
+    def _cuts_of(self, place: int, attempts: int) -> set[int]:
         key = place, attempts
         if key not in self._cuts:
             cuts = self._cuts[key] = set()
-            for ranges, left in self._watch.reads(place, attempts):
+            for ranges, left in self._watch.reads(place, self._attempts[attempts]):
+                self._work.spend(len(ranges) + len(left))
                 _cut(cuts, ranges)
                 for number in left:
                     _cut(cuts, self._followed.ranges(number))
                 if any(map(self._followed.has_terminals, left)):
                     _cut(cuts, _each(ranges))
+        self._work.spend(1 + len(self._cuts[key]) // 16)
         return self._cuts[key]
 
 

@@ -7,9 +7,11 @@ between such lexemes, and the search for triggers goes on after each from the st
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from segue.engine.constraints.automaton import Undecided, Work
 from segue.engine.constraints.grammar import (
     EMPTY,
     GrammarError,
+    Nested,
     Node,
     Ref,
     Rules,
@@ -22,11 +24,14 @@ from segue.engine.constraints.grammar import (
 from segue.engine.constraints.lazy.exits import Exits, TokenExits
 from segue.engine.constraints.lazy.expression import expression
 from segue.engine.constraints.lazy.followed import Followed
-from segue.engine.constraints.lazy.machine import Machine
+from segue.engine.constraints.lazy.machine import Arc, Machine
 from segue.engine.constraints.lazy.triggers import TriggerError, Wanted, wanted
 from segue.engine.constraints.lazy.watch import Fired, Watch
 from segue.engine.constraints.tokens import KnownTokens, ranges
 from segue.types import Constraint, Trigger
+
+MAX_WORK = 2_000_000
+_LETTERS = 8  # of a grammar within the grammar that are written, for one of these steps
 
 Rest = Callable[[Node], Node]
 """What is left of the grammar, as a node of the rules that are made here."""
@@ -37,6 +42,8 @@ def lazy(rules: Rules, constraint: Constraint, known: KnownTokens, rest: Rest) -
     triggers, preserved = constraint.triggers, constraint.preserved
     try:
         return _rules(rules, triggers, wanted(triggers, preserved, known), known, rest)
+    except Undecided:
+        raise GrammarError("it takes too much work to look out for the triggers") from None
     except RecursionError:
         raise GrammarError(
             "it is nested too deeply for one that begins to hold at a trigger"
@@ -46,28 +53,31 @@ def lazy(rules: Rules, constraint: Constraint, known: KnownTokens, rest: Rest) -
 def _rules(
     rules: Rules, triggers: Sequence[Trigger], read: Wanted, known: KnownTokens, rest: Rest
 ) -> Rules:
-    followed = Followed(rules)
-    watch = Watch(read.programs, followed)
+    work = Work(MAX_WORK)
+    followed = Followed(rules, work)
+    watch = Watch(read.programs, followed, work)
     if (at_once := watch.fired(watch.start)) is not None:
         raise TriggerError(
             "it matches the empty text, so that the grammar holds at once; ask for that without triggers",
             triggers[at_once.trigger].param,
         )
-    machine = Machine(watch, followed)
-    exits = TokenExits(machine, rules, known, read.tokens).of_all()
+    machine = Machine(watch, followed, work)
+    exits = TokenExits(machine, rules, known, read.tokens, work).of_all()
     for number, fits in sorted(machine.fits.items()):
         if not fits:
             raise TriggerError(
                 "the grammar matches nothing that begins with what this trigger gives to it",
                 triggers[number].param,
             )
-    return _Writer(machine, exits, lambda left: rest(followed.rest(left))).rules()
+    return _Writer(machine, exits, lambda left: rest(followed.rest(left)), work).rules()
 
 
 class _Writer:
     def __init__(
-        self, machine: Machine, exits: Sequence[Exits], rest: Callable[[int], Node]
+        self, machine: Machine, exits: Sequence[Exits], rest: Callable[[int], Node], work: Work
     ) -> None:
+        self._work = work
+        self._reached_from: dict[int, frozenset[int | Fired]] = {}
         self._machine = machine
         self._exits = exits
         self._rest = rest
@@ -114,7 +124,8 @@ class _Writer:
     def _left(self, fired: Fired) -> Node:
         name = f"free left {fired.left}"
         if name not in self._found:
-            self._found[name] = self._rest(fired.left)
+            rest = self._found[name] = self._rest(fired.left)
+            self._work.spend(len(rest.text) // _LETTERS if isinstance(rest, Nested) else 1)
         return Ref(name)
 
     # --- lexemes ------------------------------------------------------------------------------------
@@ -141,40 +152,43 @@ class _Writer:
             return None
         numbers = {
             to: number
-            for number, to in enumerate(sorted(kept, key=lambda to: (to != start, repr(to))))
+            for number, to in enumerate(
+                sorted(kept, key=lambda to: (to != start, isinstance(to, Fired), to))
+            )
         }
         states = [
             tuple(
                 Step(arc.ranges, numbers[arc.to], arc.to in ends)
-                for arc in (self._machine.arcs(at) if isinstance(at, int) else [])
+                for arc in self._arcs(at)
                 if arc.to in kept
             )
             for at in numbers
         ]
-        body = expression(states, may_be_empty)
+        body = expression(states, may_be_empty, self._work)
         if body == EMPTY:
             return body
         return Watched(tuple(states), may_be_empty, body, mark, place="where free text ends")
 
     def _reached(self, start: int) -> frozenset[int | Fired]:
         """By characters."""
-        found: set[int | Fired] = {start}
-        waiting: list[int | Fired] = [start]
-        while waiting:
-            at = waiting.pop()
-            for arc in self._machine.arcs(at) if isinstance(at, int) else []:
-                if arc.to not in found:
-                    found.add(arc.to)
-                    waiting.append(arc.to)
-        return frozenset(found)
+        if start not in self._reached_from:
+            found: set[int | Fired] = {start}
+            waiting: list[int | Fired] = [start]
+            while waiting:
+                for arc in self._arcs(waiting.pop()):
+                    if arc.to not in found:
+                        found.add(arc.to)
+                        waiting.append(arc.to)
+            self._reached_from[start] = frozenset(found)
+        return self._reached_from[start]
 
     def _leading(self, start: int, ends: frozenset[int | Fired]) -> frozenset[int | Fired]:
         """The states on the way from there to one of these ends."""
         reached = self._reached(start)
-        into: dict[int | Fired, set[int]] = defaultdict(set)
+        into: dict[int | Fired, set[int | Fired]] = defaultdict(set)
         for at in reached:
-            for arc in self._machine.arcs(at) if isinstance(at, int) else []:
-                into[arc.to].add(at)  # type: ignore[arg-type]
+            for arc in self._arcs(at):
+                into[arc.to].add(at)
         found: set[int | Fired] = {*(ends & reached)}
         waiting = [*found]
         while waiting:
@@ -182,3 +196,8 @@ class _Writer:
                 found.add(before)
                 waiting.append(before)
         return frozenset(found | {start})
+
+    def _arcs(self, at: int | Fired) -> Sequence[Arc]:
+        arcs = self._machine.arcs(at) if isinstance(at, int) else ()
+        self._work.spend(1 + len(arcs))
+        return arcs

@@ -8,6 +8,7 @@ begin.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from segue.engine.constraints.automaton import Work
 from segue.engine.constraints.grammar import ANY, Range
 from segue.engine.constraints.lazy.program import (
     MATCH,
@@ -21,6 +22,7 @@ from segue.engine.constraints.lazy.program import (
 )
 
 NOT_MARKED = -1
+_MOVE = 4  # of the steps that are allowed, for an attempt that reads a character
 
 
 class Looking(NamedTuple):
@@ -60,18 +62,21 @@ class Left(Protocol):
 
 
 class Watch:
-    """States are values."""
+    """States are values. Raises Undecided where there are too many attempts."""
 
-    def __init__(self, programs: Mapping[int, Program], left: Left) -> None:
+    def __init__(self, programs: Mapping[int, Program], left: Left, work: Work) -> None:
         """`programs`: of triggers, by their numbers; the first counts before the others."""
         self.programs = programs
-        self._all = tuple(programs.values())
+        self.work = work
+        self._all = tuple(programs.items())
         self._left = left
 
     @property
     def start(self) -> State:
         """Where the text begins."""
-        return tuple(self._closed(each, [self._attempt(each)], is_begin=True) for each in self._all)
+        return tuple(
+            self._closed(each, [self._attempt(each)], is_begin=True) for _, each in self._all
+        )
 
     def after(self, state: State, c: str) -> State:
         """After one more character."""
@@ -79,26 +84,38 @@ class Watch:
 
     def of_one(self, place: int, attempts: Attempts, c: str) -> Attempts:
         """The same of one pattern, by its place among them: it does not hang on the others."""
-        program = self._all[place]
+        program = self._all[place][1]
+        costs = (_MOVE + len(each.marks) // 2 + len(each.looking) for each in attempts)
+        self.work.spend(_MOVE + sum(costs))
         return self._closed(program, [*self._moved(program, attempts, c), self._attempt(program)])
 
     def fired(self, state: State) -> Fired | None:
         """The trigger that is complete, whatever comes next."""
-        return self._best(state)
+        found = (self.fired_of(place, attempts) for place, attempts in enumerate(state))
+        return next(filter(None, found), None)
+
+    def fired_of(self, place: int, attempts: Attempts) -> Fired | None:
+        """The same of one pattern."""
+        number, program = self._all[place]
+        for each in attempts:
+            if each.at == MATCH and not each.looking:
+                slots = (slot for slot in program.order if each.marks[slot] != NOT_MARKED)
+                return Fired(number, each.marks[next(slots)] // 2)
+        return None
 
     def fired_at_end(self, state: State) -> Fired | None:
         """The trigger that is complete if a token ends here: its pattern looks at the end, or at what comes next."""
-        if not any(program.looks_on for program in self._all):
+        found = (self.fired_at_end_of(place, attempts) for place, attempts in enumerate(state))
+        return next(filter(None, found), None)
+
+    def fired_at_end_of(self, place: int, attempts: Attempts) -> Fired | None:
+        """The same of one pattern."""
+        program = self._all[place][1]
+        if not program.looks_on:
             return None
-        ended = (
-            tuple(
-                each._replace(looking=frozenset())
-                for each in self._closed(program, attempts, is_end=True)
-                if not any(looking.is_wanted for looking in each.looking)
-            )
-            for program, attempts in zip(self._all, state, strict=True)
-        )
-        return self._best(tuple(ended))
+        ended = self._closed(program, attempts, is_end=True)
+        left = (e for e in ended if not any(looking.is_wanted for looking in e.looking))
+        return self.fired_of(place, tuple(e._replace(looking=frozenset()) for e in left))
 
     def reads(
         self, place: int, attempts: Attempts
@@ -107,7 +124,7 @@ class Watch:
         for each in attempts:
             left = frozenset(mark // 2 for mark in each.marks if mark != NOT_MARKED)
             for at in (each.at, *(at for looking in each.looking for at in looking.at)):
-                step = self._all[place].steps[at]
+                step = self._all[place][1].steps[at]
                 if isinstance(step, Read):
                     yield step.ranges, left
                 elif isinstance(step, Match):  # it waits for what follows, whatever that is
@@ -123,7 +140,7 @@ class Watch:
     def _moved(self, program: Program, attempts: Iterable[Attempt], c: str) -> Iterator[Attempt]:
         for each in attempts:
             step = program.steps[each.at]
-            looking = _looked(program, each.looking, c)
+            looking = self._looked(program, each.looking, c)
             if looking is None:
                 continue
             if isinstance(step, Read) and _holds(step.ranges, c):
@@ -160,11 +177,12 @@ class Watch:
                 case Edge(at_end, then) if is_end if at_end else is_begin:
                     waiting.append(each._replace(at=then))
                 case Look():
-                    waiting += _begun(program, each, step, is_begin)
+                    waiting += self._begun(program, each, step, is_begin)
                 case Edge(is_end=False):
                     pass
                 case _:
                     found[place] = each
+        self.work.spend(len(seen) * (2 + program.num_slots // 16))
         return tuple(found.values())
 
     def _marked(self, each: Attempt, step: Mark) -> Attempt:
@@ -175,14 +193,54 @@ class Watch:
             marks[step.slot] = NOT_MARKED
         return Attempt(step.then, tuple(marks), each.looking)
 
-    def _best(self, state: State) -> Fired | None:
-        for number, attempts in zip(self.programs, state, strict=True):
-            for each in attempts:
-                if each.at == MATCH and not each.looking:
-                    order = self.programs[number].order
-                    slots = (slot for slot in order if each.marks[slot] != NOT_MARKED)
-                    return Fired(number, each.marks[next(slots)] // 2)
-        return None
+    # --- conditions on what follows -----------------------------------------------------------------
+
+    def _begun(
+        self, program: Program, each: Attempt, step: Look, is_begin: bool
+    ) -> Iterator[Attempt]:
+        at = self._reached(program, [step.start], is_begin)
+        after = each._replace(at=step.then)
+        if MATCH in at or not at:
+            if step.is_wanted == (MATCH in at):
+                yield after
+        else:
+            yield after._replace(looking=each.looking | {Looking(step.is_wanted, at)})
+
+    def _looked(
+        self, program: Program, looking: frozenset[Looking], c: str
+    ) -> frozenset[Looking] | None:
+        """What is not decided yet after one more character. None: it is not what must follow, or what must not."""
+        left: set[Looking] = set()
+        for is_wanted, ats in looking:
+            steps = (program.steps[at] for at in ats)
+            read = [s.then for s in steps if isinstance(s, Read) and _holds(s.ranges, c)]
+            at = self._reached(program, read, is_begin=False)
+            if MATCH in at or not at:
+                if is_wanted != (MATCH in at):
+                    return None
+            else:
+                left.add(Looking(is_wanted, at))
+        return frozenset(left)
+
+    def _reached(self, program: Program, starts: Iterable[int], is_begin: bool) -> frozenset[int]:
+        """The steps that read, and the match, to which these lead."""
+        found: set[int] = set()
+        seen: set[int] = set()
+        waiting = [*starts]
+        while waiting:
+            at = waiting.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            match program.steps[at]:
+                case Split(then):
+                    waiting += then
+                case Edge(then=then) if is_begin:
+                    waiting.append(then)
+                case Read() | Match():
+                    found.add(at)
+        self.work.spend(2 * len(seen))
+        return frozenset(found)
 
 
 _Place = tuple[int, frozenset[Looking]]
@@ -190,51 +248,3 @@ _Place = tuple[int, frozenset[Looking]]
 
 def _holds(ranges: Sequence[Range], c: str) -> bool:
     return any(low <= ord(c) <= high for low, high in ranges)
-
-
-# --- conditions on what follows ---------------------------------------------------------------------
-
-
-def _begun(program: Program, each: Attempt, step: Look, is_begin: bool) -> Iterator[Attempt]:
-    at = _reached(program, [step.start], is_begin)
-    after = each._replace(at=step.then)
-    if MATCH in at or not at:
-        if step.is_wanted == (MATCH in at):
-            yield after
-    else:
-        yield after._replace(looking=each.looking | {Looking(step.is_wanted, at)})
-
-
-def _looked(program: Program, looking: frozenset[Looking], c: str) -> frozenset[Looking] | None:
-    """What is not decided yet after one more character. None: it is not what must follow, or what must not."""
-    left: set[Looking] = set()
-    for is_wanted, ats in looking:
-        steps = (program.steps[at] for at in ats)
-        read = [s.then for s in steps if isinstance(s, Read) and _holds(s.ranges, c)]
-        at = _reached(program, read, is_begin=False)
-        if MATCH in at or not at:
-            if is_wanted != (MATCH in at):
-                return None
-        else:
-            left.add(Looking(is_wanted, at))
-    return frozenset(left)
-
-
-def _reached(program: Program, starts: Iterable[int], is_begin: bool) -> frozenset[int]:
-    """The steps that read, and the match, to which these lead."""
-    found: set[int] = set()
-    seen: set[int] = set()
-    waiting = [*starts]
-    while waiting:
-        at = waiting.pop()
-        if at in seen:
-            continue
-        seen.add(at)
-        match program.steps[at]:
-            case Split(then):
-                waiting += then
-            case Edge(then=then) if is_begin:
-                waiting.append(then)
-            case Read() | Match():
-                found.add(at)
-    return frozenset(found)

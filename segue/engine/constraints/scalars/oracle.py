@@ -10,6 +10,7 @@ from segue.engine.constraints.grammar import GrammarError
 _LIMITS = llguidance.LLParserLimits(
     initial_lexer_fuel=300_000, step_lexer_fuel=50_000, max_lexer_states=5_000, verbose_errors=False
 )
+_BYTES = 256 // 8  # of a mask: the tokens that are bytes
 
 
 @cache
@@ -17,14 +18,16 @@ def _bytes() -> llguidance.LLTokenizer:
     return llguidance.LLTokenizer("byte")
 
 
-@lru_cache(64)
-def _matcher(terminal: str) -> llguidance.LLMatcher:
+def _made(terminal: str) -> llguidance.LLMatcher:
     grammar = {"grammars": [{"lark_grammar": f"start: T\nT: {terminal}"}]}
     text = msgspec.json.encode(grammar).decode()
     matcher = llguidance.LLMatcher(_bytes(), text, log_level=0, limits=_LIMITS)
     if matcher.is_error():
         raise GrammarError("a pattern is too complex")
     return matcher
+
+
+_matcher = lru_cache(64)(_made)
 
 
 @lru_cache(4096)
@@ -37,6 +40,37 @@ def is_empty(terminal: str) -> bool:
     if not matcher.get_error().startswith("NoExtensionBias"):
         raise GrammarError("a pattern is too complex")
     return True
+
+
+class Prefix:
+    """A terminal of which some text was read."""
+
+    def __init__(self, matcher: llguidance.LLMatcher, fits: bool = True) -> None:
+        """`fits`: whether the text begins one that matches. Raises GrammarError if finding out more takes too long."""
+        self._matcher = matcher
+        self.is_whole = fits and bool(matcher.is_accepting())
+        self.goes_on = fits and _reads_on(matcher)
+
+    @classmethod
+    def of(cls, terminal: str) -> "Prefix":
+        """With nothing read yet. Its lexer is its own: what others have read must not bring it to its limits."""
+        return cls(_made(terminal))
+
+    def after(self, c: str) -> "Prefix":
+        """With one more character read."""
+        matcher, read = self._matcher.deep_copy(), list(c.encode())
+        fits = self.goes_on and matcher.validate_tokens(read) == len(read)
+        return Prefix(matcher, fits and matcher.consume_tokens(read))
+
+
+def _reads_on(matcher: llguidance.LLMatcher) -> bool:
+    """Whether a byte may follow, not only the end."""
+    allowed = matcher.compute_bitmask()
+    if matcher.is_error():
+        if matcher.get_error().startswith("NoExtensionBias"):
+            return False
+        raise GrammarError("a pattern is too complex")
+    return any(allowed[:_BYTES])
 
 
 @lru_cache(4096)

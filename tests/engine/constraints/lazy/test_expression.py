@@ -6,6 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.engine.constraints.automaton import Work
 from segue.engine.constraints.grammar import Chars, Either, Node, Repeat, Seq, Shared, Step
 from segue.engine.constraints.lazy.expression import expression
 
@@ -67,7 +68,7 @@ def test_the_same_texts(states: States) -> None:
         return
     if not _leads_to_an_end(states):
         return
-    found = re.compile(regex(expression(states, _starts_at_end(states))))
+    found = re.compile(regex(expression(states, _starts_at_end(states), Work(100_000))))
     assert {text for text in TEXTS if found.fullmatch(text)} == wanted
 
 
@@ -105,4 +106,4 @@ def test_long_words_stay_short() -> None:
                 return 1 + size(item)
         return 1
 
-    assert size(expression([*states, []], may_be_empty=False)) < 20 * len(word)
+    assert size(expression([*states, []], False, Work(100_000))) < 20 * len(word)

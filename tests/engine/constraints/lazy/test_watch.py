@@ -6,6 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.engine.constraints.automaton import Work
 from segue.engine.constraints.lazy import patterns
 from segue.engine.constraints.lazy.program import program
 from segue.engine.constraints.lazy.watch import Fired, Watch
@@ -40,7 +41,7 @@ def fired(sources: list[str], text: str) -> tuple[int, Fired] | None:
     """Where the first trigger is complete, and the place where its grammar begins."""
     places = Places()
     programs = {i: program(patterns.read(source)) for i, source in enumerate(sources)}
-    watch = Watch(programs, places)
+    watch = Watch(programs, places, Work(100_000))
     state = watch.start
     for end, c in enumerate(["", *text]):
         if end:
@@ -73,7 +74,7 @@ def test_the_first_match_counts_from_its_first_group_with_text(
 )
 def test_what_follows_decides_once_it_is_known(source: str, text: str) -> None:
     """At the end of the text what is not known is none; before, it may be either."""
-    watch = Watch({0: program(patterns.read(source))}, Places())
+    watch = Watch({0: program(patterns.read(source))}, Places(), Work(100_000))
     state, is_over = watch.start, False
     for end, c in enumerate(text, 1):
         state = watch.after(state, c)
