@@ -228,6 +228,14 @@ class Understanding(click.Command):
 class UnderstandingComplete(Understanding):
     foreign = FOREIGN_TO_COMPLETE
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if error.message.startswith("Got unexpected extra argument"):
+                error.message += ': write the prompt in quotes, segue complete "Once upon a time"'
+            raise
+
 
 _FLAG = re.compile(r"--?[A-Za-z]")  # not -1 or -, which are values
 

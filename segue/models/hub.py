@@ -5,6 +5,7 @@ HF_HUB_OFFLINE have their usual meaning.
 """
 
 import logging
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -104,7 +105,9 @@ def fetch(ref: ModelRef, hub: Hub) -> Path:
     except ModelUnavailable:
         raise
     except Exception as error:  # the library passes on errors of its HTTP client
-        raise ModelUnavailable(f"cannot fetch {_shown(ref)}: {_explain(error)}") from error
+        is_folder = not ref.file and os.path.isdir(ref.repo)
+        here = f"; or is the folder ./{ref.repo} meant?" if is_folder else ""
+        raise ModelUnavailable(f"cannot fetch {_shown(ref)}: {_explain(error)}{here}") from error
 
 
 def present(ref: ModelRef, hub: Hub) -> Path | None:

@@ -60,6 +60,10 @@ def parse(text: str, is_file: Callable[[str], bool] = os.path.isfile) -> ModelRe
         return _path(text)
     name, equals, rest = text.partition("=")
     if equals and not _PATH_START.match(name):
+        if not rest:  # as a script writes it whose variable is not set
+            raise ModelUnavailable(
+                f"no model follows {text!r}: write {text}MODEL, or {text}default"
+            )
         return replace(_unnamed(rest, is_file), served_name=_served_name(name), aliases=())
     return _unnamed(text, is_file)
 

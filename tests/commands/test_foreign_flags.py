@@ -59,6 +59,7 @@ def test_all_flags_of_another_server_are_answered_at_once() -> None:
         (["-p", "hi"], 'segue complete "PROMPT"'),
         (["hi", "--n-predict", "3"], "--max-tokens N"),
         (["hi", "--temp=0"], "--temperature N"),
+        (["Once", "upon"], "in quotes"),
         (["hi", "--port", "9000"], "--url http://HOST:PORT"),
     ],
 )

@@ -144,6 +144,14 @@ def test_failures_become_one_clear_sentence(failure: Exception, sentence: str) -
         fetch(parse("o/r"), MemoryHub(failure=failure))
 
 
+def test_a_folder_of_that_name_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "o" / "r").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    gone = errors.LocalEntryNotFoundError("offline")
+    with pytest.raises(ModelUnavailable, match=r"; or is the folder \./o/r meant\?$"):
+        fetch(parse("o/r"), MemoryHub(failure=gone))
+
+
 def test_the_real_cache_is_read_as_the_library_lays_it_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def test_a_served_name_can_be_given_for_any_form() -> None:
         "o/r:../x",
         "a\0b.gguf",
         "=x.gguf",
+        "name=",
         "bad name=x.gguf",
         ".gguf",
         "/",

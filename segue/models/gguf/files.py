@@ -55,6 +55,8 @@ def check_magic(path: str | Path) -> None:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ModelUnavailable(f"cannot read {path}: {reason}") from None
+    if not start:
+        raise ModelUnavailable(f"{path} is empty: fetch it again")
     if start != MAGIC:
         raise ModelUnavailable(
             f"{path} is not a GGUF file (it begins with {start!r}, not {MAGIC!r}); other formats must be converted to "

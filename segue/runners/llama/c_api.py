@@ -293,8 +293,18 @@ def open_model(path: str, *, vocab_only: bool = False) -> int:
     _log.errors.clear()
     model = library.llama_model_load_from_file(os.fsencode(path), params)
     if model is None:
-        raise ModelUnavailable(f"llama.cpp cannot load {path}: {_log.reason()}")
+        raise ModelUnavailable(f"llama.cpp cannot load {path}: {_words(_log.reason())}")
     return int(model)
+
+
+def _words(reason: str) -> str:
+    """What llama.cpp has logged, for whoever named the file."""
+    text = reason.rpartition("error loading model: ")[2]
+    if text.startswith("unknown model architecture"):
+        text += (
+            f" (the model may be newer than this llama.cpp, which is that of {PACKAGE} {VERSION})"
+        )
+    return text
 
 
 def open_context(model: int, params: ContextParams) -> int:

@@ -148,7 +148,7 @@ def first_again(paths: list[Path]) -> Path:
         (gone, f"first of 3 files, .* not there: {SECOND}, {THIRD}"),
         (cut_short, f"{THIRD} is not a sound .* within the file; it may be cut off"),
         (cut_in_its_header, f"{SECOND} is not a sound GGUF file: it ends inside its header"),
-        (empty, f"{SECOND} is not a GGUF file"),
+        (empty, f"{SECOND} is empty: fetch it again"),
         (no_gguf, f"{SECOND} is not a GGUF file"),
         (folder, f"cannot read .*{SECOND}"),
         (swapped, f"{SECOND} has split.no 2, not 1"),

@@ -8,6 +8,7 @@ import pytest
 
 from segue.errors import Incompatible, ModelUnavailable
 from segue.runners.llama import c_api
+from tests.support.models.tiny_gguf import write_tiny_gguf
 
 
 def test_the_project_pins_the_very_version() -> None:
@@ -89,3 +90,10 @@ def test_native_log_goes_to_logging_and_not_to_stderr(
     c_api.load().llama_model_free(model)
     assert "general.architecture" in caplog.text
     assert capfd.readouterr().err == ""
+
+
+def test_an_architecture_that_nobody_knows_is_named_with_the_version(tmp_path: Path) -> None:
+    path = write_tiny_gguf(tmp_path / "x.gguf", architecture="nextyears")
+    words = "cannot load .*: unknown model architecture: 'nextyears' .the model may be newer than"
+    with pytest.raises(ModelUnavailable, match=words):
+        c_api.open_model(str(path))

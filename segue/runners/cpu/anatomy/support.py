@@ -77,7 +77,7 @@ def supports(header: GgufHeader) -> str | None:
     """Why this model cannot run here, or None if it can."""
     architecture = header.architecture
     if architecture not in FAMILIES:
-        return f"the architecture is {architecture}, not one of {', '.join(FAMILIES)}"
+        return f"the architecture is {architecture}, which is none of those in docs/models.md"
     family = FAMILIES[architecture]
     return (
         wrong_kind(header, family)
