@@ -232,9 +232,10 @@ class UnderstandingComplete(Understanding):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            if error.message.startswith("Got unexpected extra argument"):
-                error.message += ': write the prompt in quotes, segue complete "Once upon a time"'
-            raise
+            if not error.message.startswith("Got unexpected extra argument"):
+                raise
+            advice = 'write the prompt in quotes, segue complete "Once upon a time"'
+            raise click.UsageError(f"{error.message}: {advice}.", ctx) from None
 
 
 _FLAG = re.compile(r"--?[A-Za-z]")  # not -1 or -, which are values
