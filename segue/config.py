@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from msgspec import Meta
 
 from segue.errors import SetupError
-from segue.setting import Setting, as_toml, table_of
+from segue.setting import Setting, as_toml, check_host, table_of
 from segue.setting import said as _said
 
 FILE_VARIABLE = "SEGUE_CONFIG"
@@ -106,6 +105,12 @@ class Settings:
     )
     chunk_rows: Annotated[int, Meta(ge=2, le=65536)] = field(
         default=256, metadata=_said("tokens per step; longer prompts are read in chunks")
+    )
+    scheduling_policy: Literal["fcfs", "priority"] = field(
+        default="fcfs",
+        metadata=_said(
+            "who is served first; fcfs: who came first; priority: of a key's requests the one with the lower `priority`"
+        ),
     )
     threads: Count | None = field(
         default=None, metadata=_said("compute threads; auto: one per processor that may be used")
@@ -322,23 +327,11 @@ def load(
     found = _from_file(file) if file else {}
     found |= _from_environment(environ) | _from_flags(flags)
     if "host" in found:
-        _check_host(*found["host"])
+        check_host(*found["host"])
     values = {name: value for name, (value, _) in found.items()}
     if "cache_dir" not in values:
         values["cache_dir"] = user_cache_dir(environ)
     return Settings(**values, origins={name: origin for name, (_, origin) in found.items()})
-
-
-def _check_host(host: str, origin: str) -> None:
-    """Raises SetupError for one that is written as other systems have it: HOST:PORT, [HOST] or a URL."""
-    try:
-        parts = urlsplit(host if "//" in host else f"//{host}")
-        name, port = parts.hostname, parts.port
-    except ValueError:  # an IPv6 address
-        return
-    if name and name != host.lower():
-        meant = f"{name}, and port {port}" if port is not None else name
-        raise SetupError(f"{origin} must be an address alone, not {host!r}: {meant}")
 
 
 def _from_file(file: Path) -> Found:

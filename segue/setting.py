@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -143,3 +144,15 @@ def as_toml(value: object) -> str:
         # TOML's basic strings have the escapes of JSON, except that DEL must be escaped.
         return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
+
+
+def check_host(host: str, origin: str) -> None:
+    """Raises SetupError for one that is written as other systems have it: HOST:PORT, [HOST] or a URL."""
+    try:
+        parts = urlsplit(host if "//" in host else f"//{host}")
+        name, port = parts.hostname, parts.port
+    except ValueError:  # an IPv6 address
+        return
+    if name and name != host.lower():
+        meant = f"{name}, and port {port}" if port is not None else name
+        raise SetupError(f"{origin} must be an address alone, not {host!r}: {meant}")

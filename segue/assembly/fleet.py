@@ -245,7 +245,12 @@ def _starter(
         nonlocal ahead
         loader = await beside(make_loader)
         supervisor = Supervisor(
-            loader, settings.chunk_rows, settings.step_timeout_s, listener, ahead
+            loader,
+            settings.chunk_rows,
+            settings.step_timeout_s,
+            listener,
+            ahead,
+            has_priorities=settings.scheduling_policy == "priority",
         )
         ahead = None  # it is one worker: the next start makes another
         await supervisor.start()

@@ -56,6 +56,7 @@ def _launch(settings: Settings, ref: names.ModelRef) -> Launch:
         context_length=settings.context_length,
         kv_bytes=None if kv_mib is None else kv_mib << 20,
         max_logprobs=settings.max_logprobs,
+        scheduling_policy=settings.scheduling_policy,
         drain_s=settings.drain_timeout_s,
         options=options,
         adapters=adapters,

@@ -44,6 +44,7 @@ class Launch:
     context_length: int | None = None
     kv_bytes: int | None = None
     max_logprobs: int = 100
+    scheduling_policy: str = "fcfs"
     drain_s: float = 0.0
     options: tuple[str, ...] = ()  # NAME=VALUE, vLLM's own engine arguments
     adapters: tuple[tuple[str, str], ...] = ()  # names and folders of LoRA adapters
@@ -144,6 +145,7 @@ def engine_config(launch: Launch, headless: bool = False) -> Any:
         "model": launch.model,
         "max_logprobs": max(launch.max_logprobs, 2 * MAX_BEAMS),
         "logprobs_mode": "raw_logprobs",
+        "scheduling_policy": launch.scheduling_policy,
         "shutdown_timeout": int(launch.drain_s),
         "disable_log_stats": True,
         "structured_outputs_config": {"backend": "guidance"},

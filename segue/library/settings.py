@@ -22,6 +22,7 @@ SETTINGS = (
     "kv_type",
     "num_slots",
     "chunk_rows",
+    "scheduling_policy",
     "step_timeout_s",
     "cache_dir",
 )

@@ -24,6 +24,10 @@ def started(*calls: threading.Thread) -> tuple[threading.Thread, ...]:
     return calls
 
 
+def wait_for_waiting(live: Live, number: int) -> None:
+    wait_until(lambda: live.stats().waiting == number)
+
+
 def join(*calls: threading.Thread) -> None:
     for call in calls:
         call.join(PATIENCE_S)
@@ -85,6 +89,36 @@ def test_keys_take_turns(tmp_path: Path) -> None:
         join(*ada, *bob)
         assert len(live.done) == 9
         assert live.done.index("bob") <= 3
+
+
+def test_the_lower_priority_is_served_first(tmp_path: Path) -> None:
+    """One runs and five wait. Where priorities are not asked for at the start, none is taken."""
+    brake = tmp_path / "brake"
+    loader = BrakedLoader(num_slots=1, context_length=2000, brake=str(brake))
+    done: list[str] = []
+
+    def ask(name: str, priority: int) -> None:
+        with httpx2.Client(base_url=live.url, timeout=PATIENCE_S) as client:
+            body = {"prompt": name, "priority": priority, **LONG}
+            client.post("/v1/completions", json=body, headers={"x-request-id": name})
+
+    def note(record: RequestRecord, dialect: str) -> None:
+        done.append(record.public_id)
+
+    asked = {"first": 9, "b": 5, "c": -5, "d": 5, "e": 0, "f": -6}
+    with Live(loader, has_priorities=True, trace=note) as live:
+        with braked(brake):
+            threads: list[threading.Thread] = []
+            for number, (name, priority) in enumerate(asked.items()):
+                threads += started(threading.Thread(target=ask, args=(name, priority)))
+                wait_until(lambda: live.stats().running == 1)
+                wait_for_waiting(live, number)
+        join(*threads)
+    assert done == ["first", "f", "c", "e", "b", "d"]
+    with Live(loader) as live:
+        refused = live.complete(priority=1)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "priority")
+        assert live.complete(priority=0).status_code == 200
 
 
 def test_one_keys_cache_cannot_be_felt_with_another(keyed: Keyed) -> None:

@@ -79,10 +79,16 @@ class Bench:
         chunk_rows: int = 64,
         can_trim: bool = True,
         can_give_back: int = 0,
+        has_priorities: bool = False,
         **limits: int,
     ) -> None:
         self.runner = runner or FakeRunner(
-            replace(default_capabilities(**limits), can_trim=can_trim, can_give_back=can_give_back)
+            replace(
+                default_capabilities(**limits),
+                can_trim=can_trim,
+                can_give_back=can_give_back,
+                has_priorities=has_priorities,
+            )
         )
         self.vocab = vocab or FakeVocab()
         ticks = itertools.count(1)  # no time is 0, as on any clock: 0 reads as none

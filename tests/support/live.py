@@ -120,15 +120,25 @@ class Served:
 class Live(Served):
     """One worker over this loader, up when this returns; what the engine knows of it can be asked."""
 
-    def __init__(self, loader: Loader, *, step_timeout_s: float = 30.0, **settings: Any) -> None:
+    def __init__(
+        self,
+        loader: Loader,
+        *,
+        step_timeout_s: float = 30.0,
+        has_priorities: bool = False,
+        **settings: Any,
+    ) -> None:
         self._loader = loader
+        self._has_priorities = has_priorities
         self._step_timeout_s = step_timeout_s
         self.fleet = Fleet([Member("fake", (), self._start)])
         super().__init__(self.fleet, **settings)
         self.load(self.fleet)
 
     async def _start(self) -> Engine:
-        self.supervisor = Supervisor(self._loader, 64, self._step_timeout_s)
+        self.supervisor = Supervisor(
+            self._loader, 64, self._step_timeout_s, has_priorities=self._has_priorities
+        )
         await self.supervisor.start()
         return self.supervisor
 

@@ -36,8 +36,8 @@ _SECTIONS = {
 }
 _NOTES = {
     "models": "A model's name: [quickstart.md](quickstart.md#other-models). Adapters: [adapters.md](adapters.md).",
-    "context_length": "With `--engine vllm` only `--context-length`, `--kv-memory-mib`, `--infill` and `--vllm-option` "
-    "have an effect: [vllm.md](vllm.md). Infill: [infill.md](infill.md).",
+    "context_length": "With `--engine vllm` only `--context-length`, `--kv-memory-mib`, `--scheduling-policy`, "
+    "`--infill` and `--vllm-option` have an effect: [vllm.md](vllm.md). Infill: [infill.md](infill.md).",
     "host": "[operations.md](operations.md), [scaling.md](scaling.md); dialects: [dialects.md](dialects.md).",
     "defaults": "[defaults.md](defaults.md).",
     "api_keys": "[reliability.md](reliability.md#keys), [security.md](security.md).",

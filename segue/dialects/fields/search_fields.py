@@ -21,7 +21,7 @@ LENGTH_PENALTY = Field(
 PRIORITY = Field(
     "priority",
     Integer(-MAX_INT64 - 1, MAX_INT64),
-    "Lower is served first, by vLLM's engine if it schedules by priority; others take only 0.",
+    "Of one key's requests the lower is served first, if the server has --scheduling-policy priority; else only 0.",
     "priority",
 )
 

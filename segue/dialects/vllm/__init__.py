@@ -95,9 +95,13 @@ DIFFERENCES = (
         "vLLM answers 200 and an error inside the stream where its engine refused, such as for token ids out of range.",
     ),
     Difference(
-        "prompt embeddings are refused, and priority other than 0 unless vLLM computes; n is at most 128, bad_words "
-        "are 128 of 256 characters, penalties have bounds.",
-        "Our own engine serves first come, first served, and prompts are text or token ids.",
+        "prompt embeddings are refused; n is at most 128, bad_words are 128 of 256 characters, penalties have bounds.",
+        "Prompts are text or token ids.",
+    ),
+    Difference(
+        "priority other than 0 is refused where the server does not schedule by priority. Between API keys turns are "
+        "taken, whatever their priorities.",
+        "vLLM's documents say so of the first; its server passes it by. It has no fairness among keys.",
     ),
     Difference(
         "stream_interval, thinking_token_budget and watermarking have no effect, nor has what "

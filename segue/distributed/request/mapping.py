@@ -108,7 +108,7 @@ REQUEST_ROWS = (
     ),
     Row("cache_salt", "vllm", _SAME),
     Row("tenant", "segue", "vLLM serves first come first served"),
-    Row("priority", "vllm", "with --vllm-option scheduling_policy=priority, else only 0"),
+    Row("priority", "vllm", "with --scheduling-policy priority, else only 0"),
 )
 
 # Sampling steps that vLLM lacks.

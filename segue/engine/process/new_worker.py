@@ -23,6 +23,7 @@ class Task(NamedTuple):
     log_level: int
     num_restarts: int
     slot_folder: str | None = None  # where slots are saved
+    has_priorities: bool = False  # whether requests may have one
 
 
 class NewWorker:

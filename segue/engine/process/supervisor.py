@@ -39,10 +39,12 @@ class Supervisor(Client):
         ahead: NewWorker | None = None,
         *,
         slot_folder: str | None = None,
+        has_priorities: bool = False,
     ) -> None:
         """`step_timeout_s`: a step that takes longer hangs; None: DEFAULT_STEP_TIMEOUT_S. `listener`: a listening
         socket, where other server processes connect to the worker. `ahead`: the first worker, if its process was
-        started already. `slot_folder`: where clients' slots are saved."""
+        started already. `slot_folder`: where clients' slots are saved.
+        `has_priorities`: whether requests may have one."""
         super().__init__()
         self._loader = loader
         self._chunk_rows = chunk_rows
@@ -50,6 +52,7 @@ class Supervisor(Client):
         self._listener = listener
         self._ahead = ahead
         self._slot_folder = slot_folder
+        self._has_priorities = has_priorities
         self._process: BaseProcess | None = None
         self._supervision: asyncio.Task[None] | None = None
         self._has_loaded = False  # the current worker, even if it has died since
@@ -112,7 +115,12 @@ class Supervisor(Client):
         try:
             level = log.getEffectiveLevel()
             task = Task(
-                self._loader, self._chunk_rows, level, self._num_restarts, self._slot_folder
+                self._loader,
+                self._chunk_rows,
+                level,
+                self._num_restarts,
+                self._slot_folder,
+                self._has_priorities,
             )
             await beside(lambda: worker.begin(task))
             while (report := await messages.read(reader, messages.reports)) is not None:

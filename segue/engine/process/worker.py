@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from queue import Empty, Queue, SimpleQueue
 
@@ -99,6 +99,7 @@ def main(
             task.chunk_rows,
             arrived,
             pulses,
+            has_priorities=task.has_priorities,
             is_brief=is_brief,
             slot_folder=task.slot_folder,
         )
@@ -153,10 +154,13 @@ class Worker:
         arrived: Arrivals,
         pulses: Pulses,
         *,
+        has_priorities: bool = False,
         is_brief: bool = False,
         slot_folder: str | None = None,
     ) -> None:
         self._loaded = loaded
+        limits = replace(loaded.runner.capabilities, has_priorities=has_priorities)
+        self._model = loaded.model._replace(capabilities=limits)
         self._pulses = pulses
         self._connections = connections
         self._unsent: Queue[messages.StepEvents] = Queue(_MOST_UNSENT)
@@ -277,7 +281,7 @@ class Worker:
         if request_id not in self._preparing:
             return  # cancelled meanwhile
         try:
-            job = prepare(request, self._loaded.model, grammar)
+            job = prepare(request, self._model, grammar)
         except Exception as error:
             self._preparing.discard(request_id)
             self._refuse(request_id, error)

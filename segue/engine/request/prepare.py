@@ -33,8 +33,8 @@ def prepare(request: CompletionRequest, model: Model, grammar: Grammar | None = 
     """The request as a job. `grammar`: its compiled constraint. Raises RequestError."""
     if request.priority and not model.capabilities.has_priorities:
         raise InvalidField(
-            "priority must be 0: this engine serves first come, first served (vLLM's knows priorities "
-            "with --vllm-option scheduling_policy=priority)",
+            "priority must be 0: who comes first is served first here (a server that was started with "
+            "--scheduling-policy priority knows priorities)",
             "priority",
         )
     if request.beam_search:

@@ -5,8 +5,8 @@ row budget; while others decode that is as many rows as keep the step short (pac
 computed shares a longer prefix with a waiting one than the prefix cache does, the waiting one waits for that prefix.
 If slots cannot be trimmed, the other one is made to leave a checkpoint where the two part.
 
-When cells run out and nothing cached is left to evict, the youngest sequence is preempted: its tokens stay, its KV is
-computed again later. The oldest one is never preempted, so every sequence finishes.
+When cells run out and nothing cached is left to evict, the youngest sequence is preempted, or one that matters less
+(turns/victims.py): its tokens stay, its KV is computed again later.
 """
 
 from collections import Counter
@@ -21,6 +21,7 @@ from segue.engine.scheduling.long_prompts import LongPrompts
 from segue.engine.scheduling.memory import MIN_SHARED
 from segue.engine.scheduling.prefix_cache import Match, common_length
 from segue.engine.scheduling.state import State
+from segue.engine.scheduling.turns.victims import is_below_share
 from segue.engine.seam import Span
 from segue.errors import EngineFault
 
@@ -40,6 +41,7 @@ class Planner:
         self._forced = Forced(state)
         self._waiting = state.waiting
         self._running = state.running
+        self._victims = state.victims
         self._counts = state.counts
         self._mask_wait = state.mask_wait
         self._proposer = state.proposer
@@ -84,13 +86,13 @@ class Planner:
             self.awaits_mask = True
             return
         num_cells = self._cells(sequence, 1)  # mostly 0: its last block has room for one more
-        while sequence.slot is not None:  # it may be the youngest itself
+        while sequence.slot is not None:  # it may be the victim itself
             if not num_cells or self._memory.make_room(batch.num_cells + num_cells):
                 draft = self._draft(batch, sequence, num_left)
                 num_logits = 1 if self._forced.is_certain(sequence, draft) else 1 + len(draft)
                 self._append(batch, sequence, 1, num_logits, draft)
                 return
-            self._preempt_youngest(batch)
+            self._preempt(batch, self._victims.next)
 
     def _propose(self, decoding: list[Sequence]) -> Proposals:
         """Drafts that are computed, for sequences without a draft from the constraint or from the text itself."""
@@ -159,9 +161,10 @@ class Planner:
                 return
             if len(self._running) == 1 and not self._memory.is_holding:
                 raise EngineFault("the KV memory cannot hold one sequence of the model's context")
-            if self._running[-1] is sequence and (batch.spans or self._memory.is_holding):
+            victim = self._victims.next
+            if victim is sequence and (batch.spans or self._memory.is_holding):
                 return  # others run, or end soon; it waits for cells until the next step
-            self._preempt_youngest(batch)
+            self._preempt(batch, victim)
 
     def _chunk(self, batch: Batch, sequence: Sequence, num_taken: int = 0) -> int:
         """How many rows it may have in this step. `num_taken`: how many it has already."""
@@ -261,7 +264,7 @@ class Planner:
                 break
             sequence = self._waiting.popleft()
             tenant = self._waiting.tenant_of(sequence)
-            if shares is not None and not _is_below_share(tenant, shares):
+            if shares is not None and not is_below_share(tenant, shares):
                 hopeless.add(tenant)
                 looked_at += 1
                 passed.append(sequence)
@@ -276,14 +279,14 @@ class Planner:
                 continue
             if not self._start(batch, sequence, match, preempted):
                 passed.append(sequence)
-                shares = self._shares()  # only who is below may still start, by preemption
+                shares = self._victims.shares()  # only who is below may still start, by preemption
                 continue
             self._running.append(sequence)
             self._note_start(sequence)
             self._prompt_chunk(batch, sequence)
-            shares = None if shares is None else self._shares()
+            shares = None if shares is None else self._victims.shares()
         self._waiting.extendleft(reversed(passed))
-        self._waiting.extendleft(preempted)  # the oldest was preempted last
+        self._waiting.extendleft(preempted)  # of a tenant's equals the oldest was preempted last
 
     def _start(
         self, batch: Batch, sequence: Sequence, match: Match | None, preempted: list[Sequence]
@@ -296,24 +299,12 @@ class Planner:
             must = not self._running and not self._memory.is_holding
             if self._memory.start(sequence, match, batch.num_cells + self._long.num_cells, must):
                 return True
-            victim = self._victim_for(sequence)
+            victim = self._victims.for_share(self._waiting.tenant_of(sequence))
             if victim is None:
                 return False
             self._take_back(batch, victim)
             preempted.append(victim)
             match = self._memory.match(sequence)  # it may have been in the slot of that one
-
-    def _victim_for(self, sequence: Sequence) -> Sequence | None:
-        """The youngest sequence of the tenant that runs most, if this sequence's tenant runs less than its share."""
-        tenant_of, shares = self._waiting.tenant_of, self._shares()
-        if not _is_below_share(tenant_of(sequence), shares):
-            return None
-        most = max(shares, key=shares.__getitem__)
-        return next(s for s in reversed(self._running) if tenant_of(s) == most)
-
-    def _shares(self) -> Counter[str]:
-        """How many sequences of each tenant run."""
-        return Counter(map(self._waiting.tenant_of, self._running))
 
     def _waits_for_leader(self, batch: Batch, sequence: Sequence) -> bool:
         """Whether the candidate must wait: its leader has not computed the prompt up to where it can be forked."""
@@ -369,9 +360,6 @@ class Planner:
         is_coming = other.computed < other.checkpoint_at <= common
         return is_coming and other.checkpoint_at >= MIN_SHARED + cached
 
-    def _preempt_youngest(self, batch: Batch) -> None:
-        self._preempt(batch, self._running[-1])
-
     def _preempt(self, batch: Batch, victim: Sequence) -> None:
         """Take its slot. Its tokens stay, and it goes to the front of its tenant's queue."""
         self._take_back(batch, victim)
@@ -393,8 +381,3 @@ class Planner:
         self._memory.retire(victim, keep=False)
         victim.rewind()
         self._counts.preemptions += 1
-
-
-def _is_below_share(tenant: str, shares: Counter[str]) -> bool:
-    """The difference must be two or more, so that the preempted tenant cannot preempt in turn."""
-    return max(shares.values(), default=0) >= shares[tenant] + 2

@@ -12,7 +12,8 @@ from segue.engine.scheduling.drafts.texts import TextDrafts
 from segue.engine.scheduling.mask_wait import MaskWait
 from segue.engine.scheduling.memory import Memory
 from segue.engine.scheduling.pace import Pace
-from segue.engine.scheduling.waiting import WaitingQueue
+from segue.engine.scheduling.turns.victims import Victims
+from segue.engine.scheduling.turns.waiting import WaitingQueue
 from segue.engine.seam import Runner, Vocab
 
 _MASK_WAIT_S = 0.005  # the longest time per step spent waiting for slow constraints
@@ -42,8 +43,12 @@ class State:
         self.proposer = proposer
         self.counts = Counts()
         self.jobs: dict[str, Job] = {}
-        self.waiting = WaitingQueue(lambda s: self.jobs[s.request_id].request.tenant)
+        self.waiting = WaitingQueue(
+            lambda s: self.jobs[s.request_id].request.tenant,
+            lambda s: self.jobs[s.request_id].request.priority,
+        )
         self.running: list[Sequence] = []  # oldest first
+        self.victims = Victims(self.running, self.waiting.tenant_of, self.waiting.priority_of)
         self.mask_wait = MaskWait(_MASK_WAIT_S)
         self.ahead: Batch | None = None  # begun before the one that is committed next
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from segue.engine.request.sequence import Sequence
-from segue.engine.scheduling.waiting import WaitingQueue
+from segue.engine.scheduling.turns.waiting import WaitingQueue
 from segue.runners.fake import FakeRunner, default_capabilities
 from segue.types import CompletionRequest, Sampling
 from tests.engine.constraints.guided import regex

@@ -5,13 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.engine.request.sequence import Sequence
-from segue.engine.scheduling.waiting import WaitingQueue
+from segue.engine.scheduling.turns.waiting import WaitingQueue
 from tests.engine.harness import Bench, ask
 
 
 class Item(NamedTuple):
     request_id: str
     number: int
+    priority: int = 0
 
     @property
     def tenant(self) -> str:
@@ -19,7 +20,7 @@ class Item(NamedTuple):
 
 
 def queue(*items: Item) -> WaitingQueue:
-    made = WaitingQueue(lambda s: s.request_id[0])
+    made = WaitingQueue(lambda s: s.request_id[0], lambda s: cast("Item", s).priority)
     made.extend(cast("list[Sequence]", items))
     return made
 
@@ -47,11 +48,28 @@ def test_dropping_a_request_leaves_the_others_in_order() -> None:
     assert drained(waiting) == ["a1", "b0"]
 
 
-@given(st.lists(st.sampled_from(["a", "b", "c"])), st.lists(st.booleans(), max_size=20))
+def test_the_lower_priority_comes_first_within_a_tenant() -> None:
+    waiting = queue(
+        Item("a0", 0, 5), Item("a1", 1), Item("b0", 0, 9), Item("a2", 2, -5), Item("a3", 3)
+    )
+    assert drained(waiting) == ["a2", "b0", "a1", "a3", "a0"]
+
+
+def test_what_is_put_back_stays_behind_what_matters_more() -> None:
+    waiting = queue(Item("a0", 0), Item("a1", 1))
+    waiting.appendleft(Item("a2", 2, 7))  # type: ignore[arg-type]
+    waiting.appendleft(Item("a3", 3))  # type: ignore[arg-type]
+    assert drained(waiting) == ["a3", "a0", "a1", "a2"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from([0, 0, 4, -4]))),
+    st.lists(st.booleans(), max_size=20),
+)
 def test_nothing_is_lost_and_each_tenant_keeps_its_order(
-    tenants: list[str], moves: list[bool]
+    pairs: list[tuple[str, int]], moves: list[bool]
 ) -> None:
-    items = [Item(f"{tenant}{i}", i) for i, tenant in enumerate(tenants)]
+    items = [Item(f"{tenant}{i}", i, priority) for i, (tenant, priority) in enumerate(pairs)]
     waiting = queue(*items)
     for is_put_back in moves:
         if not waiting:
@@ -65,7 +83,8 @@ def test_nothing_is_lost_and_each_tenant_keeps_its_order(
     left = deque(drained(waiting))
     for tenant in "abc":
         own = [name for name in left if name[0] == tenant]
-        assert own == [item.request_id for item in items if item.tenant == tenant]
+        expected = sorted((each.priority, each.number) for each in items if each.tenant == tenant)
+        assert own == [f"{tenant}{number}" for _, number in expected]
 
 
 def test_one_tenants_crowd_does_not_keep_another_out() -> None:
