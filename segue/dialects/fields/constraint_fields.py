@@ -236,6 +236,7 @@ def _format(value: Any, param: str) -> Any:
 
 _MAX_TRIGGERS = 256
 _MAX_TRIGGER_CHARS = 4096
+_LAZY, _TRIGGERS = "shape.grammar_lazy", "shape.grammar_triggers"
 # By their numbers.
 TRIGGER_KINDS: tuple[TriggerKind, ...] = ("token", "word", "pattern", "pattern_full")
 _PARTS: dict[str, Kind] = {
@@ -275,14 +276,16 @@ def _trigger(value: Any, at: str) -> Trigger:
 
 
 def begin_at_trigger(draft: Draft) -> None:
-    """Have the constraint hold from a trigger on, if it is lazy."""
-    constraint, triggers = draft.values.get("constraint"), draft.values["shape.grammar_triggers"]
-    if not draft.values["shape.grammar_lazy"] or constraint is None:
+    """Have the constraint hold from a trigger on, if it is lazy; else what says so has no effect."""
+    constraint, triggers = draft.values.get("constraint"), draft.values[_TRIGGERS]
+    if not draft.values[_LAZY] or constraint is None:
+        idle = (_LAZY, _TRIGGERS)
+        draft.ignored += [
+            draft.given[name] for name in idle if draft.values[name] and name in draft.given
+        ]
         return
     if not triggers:
-        raise draft.refuse(
-            "shape.grammar_triggers", "must list a trigger, since grammar_lazy is true"
-        )
+        raise draft.refuse(_TRIGGERS, "must list a trigger, since grammar_lazy is true")
     draft.values["constraint"] = msgspec.structs.replace(
         constraint, triggers=triggers, preserved=draft.values["preserved"]
     )
@@ -353,14 +356,14 @@ LAZY = (
         "grammar_lazy",
         Boolean(),
         "Whether the output is free until one of grammar_triggers comes, from where the grammar or schema holds.",
-        "shape.grammar_lazy",
+        _LAZY,
         default=False,
     ),
     Field(
         "grammar_triggers",
         Triggers(),
         "From where a lazy grammar holds; types are 0 a token, 1 a text, 2 a pattern, 3 one of the whole output.",
-        "shape.grammar_triggers",
+        _TRIGGERS,
         default=(),
     ),
     Field(

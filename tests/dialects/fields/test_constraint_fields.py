@@ -254,6 +254,10 @@ def lazily(**sent: Any) -> Draft:
     return draft
 
 
+def ignored(**sent: Any) -> list[str]:
+    return lazily(**sent).ignored
+
+
 def test_a_lazy_grammar_has_its_triggers() -> None:
     sent: dict[str, Any] = {
         "grammar": "root ::= [a]",
@@ -264,6 +268,10 @@ def test_a_lazy_grammar_has_its_triggers() -> None:
     assert (found.triggers, found.preserved) == ((trigger,), ("a",))
     assert lazily(**sent).values["constraint"].triggers == ()
     assert "constraint" not in lazily(grammar_lazy=True).values
+    assert ignored(**sent) == ["grammar_triggers"]
+    assert ignored(grammar_lazy=True) == ["grammar_lazy"]
+    assert ignored(grammar_lazy=False, grammar_triggers=[]) == []
+    assert ignored(**sent, grammar_lazy=True) == []
     without: list[list[Any] | None] = [[], None]
     for triggers in without:
         with pytest.raises(InvalidField, match="must list a trigger, since grammar_lazy is true"):
