@@ -1,8 +1,9 @@
 """The table of architectures as a document: `python -m segue.runners.cpu.anatomy.document > docs/models.md`."""
 
+import re
 from textwrap import fill
 
-from segue.runners.cpu.anatomy.document_points import TAIL
+from segue.runners.cpu.anatomy.document_points import NAMES, TAIL
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.families.keys import CLAMP
 from segue.runners.cpu.anatomy.family import Family, Window
@@ -14,10 +15,11 @@ _HEAD = """# Models that the CPU runner computes
 
 <!-- Written by `python -m segue.runners.cpu.anatomy.document > docs/models.md`: change families/ instead. -->
 
-A GGUF file whose architecture has a row here is computed by Segue's own kernels. Other architectures, and files that
-say something beyond the table, run on llama.cpp. `segue models show FILE.gguf` tells the architecture, which runner
+A GGUF file whose architecture is in the table is computed by Segue's own kernels; other architectures, and files that
+say something beyond this page, run on llama.cpp. `segue models show FILE.gguf` tells the architecture, which runner
 would serve the file, and why. How a model is named and fetched: [quickstart.md](quickstart.md#other-models).
 
+{contents}
 """
 _WIDTH = 120
 _COLUMNS = ("architecture", "norms", "positions", "attention", "feed-forward", "residuals", "head")
@@ -81,7 +83,22 @@ def markdown() -> str:
     rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
     rows += [_row(name, family) for name, family in FAMILIES.items()]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return _HEAD + table + "\n" + TAIL.format(types=_types(), larger=_larger())
+    tail = (
+        NAMES
+        + "## Architectures\n\n"
+        + table
+        + "\n"
+        + TAIL.format(types=_types(), larger=_larger())
+    )
+    return _HEAD.format(contents=_contents(tail)) + tail
+
+
+def _contents(text: str) -> str:
+    """A list of the headings, as links."""
+    titles = re.findall("^## (.*)$", text, flags=re.MULTILINE)
+    anchors = [re.sub("[^a-z0-9-]", "", title.lower().replace(" ", "-")) for title in titles]
+    rows = zip(titles, anchors, strict=True)
+    return "".join(f"- [{title}](#{anchor})\n" for title, anchor in rows)
 
 
 def _types() -> str:

@@ -1,7 +1,21 @@
-"""What docs/models.md says below its table."""
+"""What docs/models.md says besides its table, by topics."""
+
+NAMES = """## Models by name
+
+| kind | models |
+| --- | --- |
+| dense | Llama, Mistral, SmolLM, TinyLlama, Yi, DeepSeek-Coder and CodeLlama (all `llama`), Ministral 3, Qwen 1 to 3 (2 and 3 VL for text), Gemma 1 to 4 and 3n, Phi 2 and 3, StarCoder 1 and 2, StableLM, OLMo 1 to 3, Granite, InternLM 2, Command R and R7B, GPT-2, GPT-NeoX, Falcon, Nemotron, Arcee, GLM 4, EXAONE 3 and 4, Seed-OSS, ERNIE 4.5, Orion, XVERSE, Hunyuan, MiniCPM, Maincoder, Apertus, SmolLM 3, Spark 2.5, Muse Glimmer, Nanbeige, HRM-Text, Talkie |
+| with linear biases (ALiBi) | BLOOM, Baichuan, MPT, Refact, Jais |
+| with experts | Mixtral, Qwen 2 and 3, gpt-oss, Gemma 4 26B-A4B, GLM 4.5, ERNIE 4.5, OLMoE, Granite, dots.llm1, DeepSeek (the first), Ling 1 and 2, Phi 3.5, Hunyuan, Hy3, MiniMax M2, K-EXAONE, Mellum 2, Trinity, Llama 4 for text, North Mini Code, SmallThinker, Maple, Step 3.5, MiMo 2, Laguna |
+| with latent attention | DeepSeek 2 and 3 with V2 Lite and R1, Kimi K2, GLM 4.7 Flash and others of the name `deepseek2`, Mistral 4, MiniCPM 3, PLM |
+| with states | Qwen 3.5 and Qwen3-Next, LFM 2, Granite 4 H, Nemotron H, Falcon H1, Mamba 1 and 2, Falcon Mamba, Jamba, PLaMo 2, RWKV 6 and 7 and models made from others with their layers, Kimi Linear, Ling 3 |
+| of fewer files | ChatGLM and the first GLM 4, Nemotron 51B and others of Deci's, BitNet b1.58, OpenELM, CodeShell, PLaMo 1 and 3, openPangu Embedded, DBRX, Grok 1 and 2, Snowflake Arctic; for text Chameleon 7B, Hunyuan VL, CogVLM, PaddleOCR-VL, DeepSeek-OCR |
+
+"""  # noqa: E501
 
 TAIL = """
-- Queries, keys and values are grouped in any way, one matrix or three, with a bias or without.
+## Positions and windows
+
 - Positions: the file's factors (`rope_freqs`, as Llama 3 has them), linear scaling and YaRN, of all dimensions of a
   head or some. A long rope's factors are the long ones where the file's context is longer than the original one,
   however it is served: llama.cpp chooses by the context it is started with.
@@ -11,6 +25,70 @@ TAIL = """
 - Betas of YaRN are those that the file names (32 and 1 if it names none). llama.cpp (build 11549) passes over them but
   in mistral3 and grok: of Kimi K2, whose betas are 1 and 1, later files name them. A llama file may name the factor by
   which YaRN's magnitude is divided, as those of mistral3 do (Devstral 2's first one).
+- A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
+  not applied: llama.cpp does the same. Positions of layers with a window are scaled as those of others, or not at all
+  (gemma3, gemma3n, gemma4, olmo2, mellum, laguna, step35, mimo2, muse-glimmer, plamo3); YaRN's magnitude in them is
+  llama.cpp's, also for a factor below 1. A file that names a factor and no scaling (`rope.scaling.type` is `none`) runs
+  on llama.cpp if it has windows: there their layers are scaled all the same.
+- ALiBi: scores fall with every token of distance, by a slope of each head; slopes are powers of two of exact
+  exponents, distances are whole numbers. The greatest exponent is 8, or what the file says (jais, mpt; without it
+  there are no biases). Baichuan's models are told apart by their number of layers, as in llama.cpp: others than the
+  two of the table have no positions at all.
+
+## Attention and layers
+
+- Queries, keys and values are grouped in any way, one matrix or three, with a bias or without.
+- Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
+- Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
+  `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
+  both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
+  (Lite); in Kimi Linear nothing of them turns. Models with an indexer, which attend to some tokens only (DeepSeek 3.2,
+  GLM 5, MiniMax M3, Hy4, `dots3note`), run on llama.cpp. Adapters of `attn_k_b` and `attn_v_b` are refused; of the
+  other matrices they are computed, while llama.cpp passes over those of queries and keys, and over most of Kimi
+  Linear's.
+- Layers that are passed several times (`nanbeige`, `hrm_text`) have their weights in memory once, keys and values
+  once for each pass. In HRM-Text's prompts no token sees later ones (`prefix_lm` has no effect), as in llama.cpp.
+
+## States
+
+- Gated delta nets, Mamba 1 and 2, RWKV and convolutions carry a state from token to token instead of keys and values:
+  of each sequence as much, whatever its length. Rows are computed one after another, so bits do not depend on the
+  chunks of a prompt; llama.cpp's do. Heads of a delta net and of RWKV are a multiple of 32 wide, those of Mamba 2, all
+  states and the rank of Mamba 1's times one of 16; convolutions see up to 16 tokens. What Mamba 1's times are made of,
+  B and C are normed in Jamba, and where the file says so (Falcon Mamba). Texts that repeat themselves, constraints and
+  draft models (`--draft`) make drafts for them as for others, of up to seven tokens (a constraint forces up to 32 at
+  once on others); such a model is no draft model itself.
+- RWKV 7 (`rwkv7`, and `arwkv7`, which was made from Qwen 2.5): the matrices between which decays, rates, shares of
+  values and gates are made have ranks that are a multiple of 32, as llama.cpp's converter computes them. What a file
+  has of shares of values in its first layer has no effect. That converter names two line feeds as an end of texts,
+  besides token 0: with `ignore_eos` they go on.
+- RWKV 6 (`rwkv6`, and `rwkv6qwen2`, which was made from Qwen 2.5): shares of mixtures of rows are one tensor or, in
+  older files, five. Sums are halved after every so many layers, if a file of `rwkv6` says so; `rwkv6qwen2` passes
+  over it, as llama.cpp does, and its heads may share keys and values. Both extra dimensions are a multiple of 32.
+  With an adapter of what mixtures are made of (`time_mix_w2`, five matrices in one tensor) a model goes to llama.cpp,
+  where that has no effect.
+- Of adapters for RWKV's small pairs of matrices (`time_mix_w1` and others, of decays, rates, shares and gates) those of
+  RWKV 7, and all but `time_mix_w2` of RWKV 6, are computed here; llama.cpp passes over all of them.
+- Ling 3 (`bailingmoe3`): as Kimi Linear, but keys fade within a bound, one matrix each makes fading and gates, latent
+  attention turns and is gated head by head. Files that see pictures (`rope.dimension_sections`) run on llama.cpp,
+  which passes over adapters of most matrices here too.
+- PLaMo 2 (`plamo2`): its converter lists heads of each layer, and the first has none. By that one llama.cpp (build
+  11549) counts the dimensions that positions turn, and a loop of its never ends: such files are not given to it. Here
+  all dimensions turn, as they do there if the file has one number for all layers; both give the same bits. Its
+  vocabulary is read by llama.cpp.
+
+## Drafts by the model itself
+
+- MTP layers (`nextn`, multi-token prediction): of the models that draft for themselves the first one is computed, and
+  applied again for each token more, unless `--draft` says otherwise. Its weights and its keys and values are in
+  memory then. Of a file whose layer lacks a tensor, or has one of another shape, the log says so at the start, and
+  there are no drafts by it. Such layers of others (`exaone4`, `exaone-moe`, `glm4`, `bailingmoe2`, `mistral4`,
+  `nemotron_h_moe`) are passed over. What the layer gives is held to llama.cpp by
+  `tests/runners/cpu/test_foresight.py`, on files with random weights; how many drafts of a real one are right was not
+  seen.
+
+## Single models
+
 - deci (Llama 3.1 Nemotron 51B, Llama 3.3 Nemotron Super and Nemotron Ultra, DeciLM): layers may have one matrix instead
   of attention, or lack it, or the feed-forward, or both. One with heads and no feed-forward runs on llama.cpp, which
   leaves the heads out; if that is the last layer, the file is refused.
@@ -21,80 +99,29 @@ TAIL = """
 - Text models of those that see: paddleocr, hunyuan_vl, deepseek2-ocr and cogvlm, whose matrices for pictures are not
   read. Positions of the last two turn in one way, and a file that says another base or scaling runs on llama.cpp. Of
   cogvlm llama.cpp (build 11549) gives logits of the wrong rows where not all of a prompt's are wanted.
-- A window is of the size that the file names, and in the layers that it names by a period or a list. phi3's window is
-  not applied: llama.cpp does the same. Positions of layers with a window are scaled as those of others, or not at all
-  (gemma3, gemma3n, gemma4, olmo2, mellum, laguna, step35, mimo2, muse-glimmer, plamo3); YaRN's magnitude in them is
-  llama.cpp's, also for a factor below 1. A file that names a factor and no scaling (`rope.scaling.type` is `none`) runs
-  on llama.cpp if it has windows: there their layers are scaled all the same.
-- ALiBi: scores fall with every token of distance, by a slope of each head; slopes are powers of two of exact
-  exponents, distances are whole numbers. The greatest exponent is 8, or what the file says (jais, mpt; without it
-  there are no biases). Baichuan's models are told apart by their number of layers, as in llama.cpp: others than the
-  two of the table have no positions at all. No real file of these models was at hand.
-- MPT's models whose queries and keys are normed are not given to llama.cpp (build 11549), which would end the process
-  over them; row by row it computes them, and agrees.
-- Heads of queries and keys, and the width of the feed-forward, may be given layer by layer.
-- Gated delta nets, Mamba 1 and 2, RWKV and convolutions carry a state from token to token instead of keys and values:
-  of each sequence as much, whatever its length. Rows are computed one after another, so bits do not depend on the
-  chunks of a prompt; llama.cpp's do. Heads of a delta net and of RWKV are a multiple of 32 wide, those of Mamba 2, all
-  states and the rank of Mamba 1's times one of 16; convolutions see up to 16 tokens. What Mamba 1's times are made of,
-  B and C are normed in Jamba, and where the file says so (Falcon Mamba). Texts that repeat themselves, constraints and
-  draft models (`--draft`) make drafts for them as for others, of up to seven tokens (a constraint forces up to 32 at
-  once on others); such a model is no draft model itself.
-- MTP layers (`nextn`, multi-token prediction): of the models that draft for themselves the first one is computed, and
-  applied again for each token more, unless `--draft` says otherwise. Its weights and its keys and values are in memory
-  then. Of a file whose layer lacks a tensor, or has one of another shape, the log says so at the start, and there are
-  no drafts by it. Such layers of others (`exaone4`, `exaone-moe`, `glm4`, `bailingmoe2`, `mistral4`, `nemotron_h_moe`)
-  are passed over. What the layer gives is held to llama.cpp by `tests/runners/cpu/test_foresight.py`, on files with
-  random weights: no real one was at hand. How many drafts of a real one are right was not seen, then.
-- RWKV 7 (`rwkv7`, and `arwkv7`, which was made from Qwen 2.5): the matrices between which decays, rates, shares of
-  values and gates are made have ranks that are a multiple of 32, as llama.cpp's converter computes them. What a file
-  has of shares of values in its first layer has no effect. That converter names two line feeds as an end of texts,
-  besides token 0: with `ignore_eos` they go on. No real file was at hand: what is said here was seen on files with
-  random weights.
-- RWKV 6 (`rwkv6`, and `rwkv6qwen2`, which was made from Qwen 2.5): shares of mixtures of rows are one tensor or, in
-  older files, five. Sums are halved after every so many layers, if a file of `rwkv6` says so; `rwkv6qwen2` passes over
-  it, as llama.cpp does, and its heads may share keys and values. Both extra dimensions are a multiple of 32. With an
-  adapter of what mixtures are made of (`time_mix_w2`, five matrices in one tensor) a model goes to llama.cpp, where
-  that has no effect. No real file was at hand here either.
-- Of adapters for RWKV's small pairs of matrices (`time_mix_w1` and others, of decays, rates, shares and gates) those of
-  RWKV 7, and all but `time_mix_w2` of RWKV 6, are computed here; llama.cpp passes over all of them.
-- PLaMo 2 (`plamo2`): its converter lists heads of each layer, and the first has none. By that one llama.cpp (build
-  11549) counts the dimensions that positions turn, and a loop of its never ends: such files are not given to it.
-  Here all dimensions turn, as they do there if the file has one number for all layers; both give the same bits. Its
-  vocabulary is read by llama.cpp. No real file was at hand.
-- Granite with windows (`granite_swa`): a shared expert, whose gate and up would be one matrix, and what is for pictures
-  (`deepstack_mapping`) are refused to llama.cpp. No real file was at hand of it, nor of `spark2_5`, `maple`,
-  `smallthinker` and `muse-glimmer`. SmallThinker's windows have 4096 tokens whatever a file says, as in llama.cpp.
-- Of later mixtures (`hy_v3`, `cohere2moe`, `laguna`, `step35`, `mimo2`) no real file was at hand. qwen2vl's epsilon is
-  passed over by llama.cpp (build 11549). A file of `cohere2moe` (or `olmo2`, `exaone-moe`) with another base of RoPE
-  for layers with a window is refused to llama.cpp, which passes over that. What a bounded silu takes (`maple`), or a
-  limited one gives (`step35`), and what it multiplies, has a limit in the layers for which the file names one. In
-  memory MiMo's values take as much room as its keys, which are wider.
-- Layers that are passed several times (`nanbeige`, `hrm_text`) have their weights in memory once, keys and values once
-  for each pass. In HRM-Text's prompts no token sees later ones (`prefix_lm` has no effect), as in llama.cpp. No real
-  file was at hand of these two, nor of `talkie`.
-- Ling 3 (`bailingmoe3`): as Kimi Linear, but keys fade within a bound, one matrix each makes fading and gates, latent
-  attention turns and is gated head by head. Files that see pictures (`rope.dimension_sections`) run on llama.cpp,
-  which passes over adapters of most matrices here too. No real file was at hand.
-- Latent attention (MLA) stores one key a token, which all heads share and whose first part is the value: a head's
-  `attn_k_b` is applied to its query instead, its `attn_v_b` to what it takes of the values. Of older files, in which
-  both are one tensor (`attn_kv_b`), the part for keys is held as F32. Queries may have a rank of their own or none
-  (Lite); in Kimi Linear nothing of them turns. Models with an indexer, which attend to some tokens only (DeepSeek 3.2,
-  GLM 5, MiniMax M3, Hy4, `dots3note`), run on llama.cpp. Adapters of `attn_k_b` and `attn_v_b` are refused; of the
-  other matrices they are computed, while llama.cpp passes over those of queries and keys, and over most of Kimi
-  Linear's.
 - Gemma 3n (`gemma3n`: E2B, E4B and sizes between them, whose layers may have feed-forwards of several widths): its
   four residuals (AltUp), the small product beside attention (LAuReL) and the layers in which few columns act are as
   llama.cpp has them, which reads none of the file's numbers of these: a file that says otherwise goes there. A token
   whose embedding is all zeros, as those of pictures are, gives numbers here; there it gives none. With adapters of
   AltUp's matrices a model goes to llama.cpp. Files that Ollama converted, with two sizes of the vocabulary, are
-  computed by neither. No real file was at hand.
-- Refused to llama.cpp, with the reason: settings and tensors that are not in the table, other layers without attention,
-  heads that are not a multiple of 16 wide, rows that are not one of 32, other keys and values of different widths,
-  attention that is not causal, Llama 4 without chunks, Nemotron's experts on latent rows. Settings that an
-  architecture does not read are no obstacle if they say what is computed anyway (`anatomy/checks/said_anyway.py`):
-  llama.cpp's converter writes some of every model (`expert_gating_func`, `expert_group_count`,
-  `rope.scaling.yarn_attn_factor`), Ollama's has names of its own.
+  computed by neither.
+- Granite with windows (`granite_swa`): a shared expert, whose gate and up would be one matrix, and what is for
+  pictures (`deepstack_mapping`) are refused to llama.cpp. SmallThinker's windows have 4096 tokens whatever a file
+  says, as in llama.cpp.
+- Later mixtures: a file of `cohere2moe` (or `olmo2`, `exaone-moe`) with another base of RoPE for layers with a window
+  is refused to llama.cpp, which passes over that. What a bounded silu takes (`maple`), or a limited one gives
+  (`step35`), and what it multiplies, has a limit in the layers for which the file names one. In memory MiMo's values
+  take as much room as its keys, which are wider.
+- MPT's models whose queries and keys are normed are not given to llama.cpp (build 11549), which would end the process
+  over them; row by row it computes them, and agrees.
+- qwen2vl's epsilon is passed over by llama.cpp (build 11549).
+
+## Files
+
+- A model in several files (`NAME-00001-of-00003.gguf`, as `llama-gguf-split` and the converter write them, also
+  without tensors in the first) is named by its first file; the others are beside it. All are checked before one is
+  used: that each is there, says its number and is whole, that no tensor is in two, and that there are as many as the
+  first file promises. What is computed is what one file would give, to the bit.
 - Older files: Qwen3-Next's first ones have queries, keys, values and gates of a delta net in one tensor (`ssm_in`),
   whose rows are put in the order of later ones as they are read; with an adapter of it a model goes to llama.cpp.
   MiniCPM's first ones name no scales, which are then those of its 2B model; llama.cpp (build 11549) multiplies logits
@@ -105,10 +132,19 @@ TAIL = """
   All are read as there: heads, widths, rotations, windows, scales, experts, numbers of tensors and parameters; of 14
   vocabularies the ends of texts and the tokens to fill in. Of 23 more the names and shapes of all tensors were
   compared, of 62 others the published number of parameters. Only BitNet b1.58 3B is refused, for heads 100 wide.
-- A model in several files (`NAME-00001-of-00003.gguf`, as `llama-gguf-split` and the converter write them, also
-  without tensors in the first) is named by its first file; the others are beside it. All are checked before one is
-  used: that each is there, says its number and is whole, that no tensor is in two, and that there are as many as the
-  first file promises. What is computed is what one file would give, to the bit.
+- No real file was at hand of `bloom`, `baichuan`, `refact`, `jais`, `mpt`, `rwkv6`, `rwkv7` and their likes,
+  `plamo2`, `granite_swa`, `spark2_5`, `maple`, `smallthinker`, `muse-glimmer`, `hy_v3`, `cohere2moe`, `laguna`,
+  `step35`, `mimo2`, `nanbeige`, `hrm_text`, `talkie`, `bailingmoe3` and `gemma3n`: what is said of these was seen on
+  files with random weights.
+
+## What runs on llama.cpp, and what is refused
+
+- Refused to llama.cpp, with the reason: settings and tensors that are not in the table, other layers without attention,
+  heads that are not a multiple of 16 wide, rows that are not one of 32, other keys and values of different widths,
+  attention that is not causal, Llama 4 without chunks, Nemotron's experts on latent rows. Settings that an
+  architecture does not read are no obstacle if they say what is computed anyway (`anatomy/checks/said_anyway.py`):
+  llama.cpp's converter writes some of every model (`expert_gating_func`, `expert_group_count`,
+  `rope.scaling.yarn_attn_factor`), Ollama's has names of its own.
 - A file whose settings make no sense (more layers than tensors, more experts used than there are, groups of experts
   of different sizes, heads of states that groups do not share evenly, keys shared by layers of different measures,
   numbers that are none) is refused, and no other runner tries it. The refusal names settings and their values. What
@@ -117,12 +153,17 @@ TAIL = """
   logits that are no numbers, and the request fails. Keys and values beyond 65504, the largest half, are stored as that
   and computed to the same nonsense on every processor: infinite ones would be hidden by a softmax here and there, and
   not by another.
+
+## Weights and memory
+
 {types}
 {larger}
 - Scales of whole tensors, which converted files of NVFP4 have (`blk.0.ffn_up.scale`, or one for each expert), are
   multiplied into the blocks' scales. llama.cpp (build 11549) agrees for llama, mistral3, qwen3, qwen3moe, qwen35,
   qwen35moe, gemma3 and mamba2; it leaves some of them out for others that were tried, such as qwen2, qwen3next, falcon
   and deepseek2. Those for rounding inputs (`input_scale`) have no effect, as in llama.cpp.
+
+## How it is held to llama.cpp
 
 Each row is held to llama.cpp by `tests/runners/cpu/anatomy/test_architectures.py`: four tiny models with random weights
 each, a KL of at most 0.00002 for half of the tokens and of 0.003 in the mean, and the same greedy continuation of 32
