@@ -95,12 +95,16 @@ class Watch:
         return next(filter(None, found), None)
 
     def fired_of(self, place: int, attempts: Attempts) -> Fired | None:
-        """The same of one pattern."""
+        """The same of one pattern. None too where a better match with another grammar hangs on what comes next."""
         number, program = self._all[place]
+        waiting: set[int] = set()
         for each in attempts:
-            if each.at == MATCH and not each.looking:
+            if each.at == MATCH:
                 slots = (slot for slot in program.order if each.marks[slot] != NOT_MARKED)
-                return Fired(number, each.marks[next(slots)] // 2)
+                left = each.marks[next(slots)] // 2
+                if not each.looking:
+                    return Fired(number, left) if waiting <= {left} else None
+                waiting.add(left)
         return None
 
     def fired_at_end(self, state: State) -> Fired | None:

@@ -90,3 +90,17 @@ def test_what_follows_decides_once_it_is_known(source: str, text: str) -> None:
         if is_over:
             return
         assert (watch.fired_at_end(state) is not None) == found, so_far
+
+
+def test_a_better_match_that_hangs_on_what_follows_is_waited_for() -> None:
+    """Which of the two it is decides where the grammar begins."""
+    sources = ["(ab)(?!c)|a(b)"]
+    assert fired(sources, "ab") is None
+    assert fired(sources, "abx") == (3, Fired(0, 0))
+    assert fired(sources, "abc") == (3, Fired(0, 1))
+    places = Places()
+    watch = Watch({0: program(patterns.read(sources[0]))}, places, Work(100_000))
+    state = watch.start
+    for places.start, c in enumerate("ab", 1):
+        state = watch.after(state, c)
+    assert watch.fired_at_end(state) == Fired(0, 0)
