@@ -160,6 +160,12 @@ class Settings:
         default="openai",
         metadata=_said("the dialect of the root paths, as `segue dialects` names them"),
     )
+    stream_interval: Count = field(
+        default=1,
+        metadata=_said(
+            "tokens of each chunk of a stream after its first; more of them make fewer chunks"
+        ),
+    )
     strict_model: bool = field(
         default=False,
         metadata=_said(

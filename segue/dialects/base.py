@@ -75,6 +75,8 @@ _TARGETS = {
     "sampling": set(Sampling.__struct_fields__),
 }
 
+INTERVAL = "stream_interval"  # in `shape`: how many tokens the chunks of a stream hold
+
 Rule = Callable[[Draft], None]
 """Checks or changes a draft where one field depends on another. Raises InvalidField."""
 

@@ -17,6 +17,7 @@ class Options(TypedDict, total=False):
     seed: int
     echo: bool
     logprobs: int
+    logprob_token_ids: Sequence[int]
     # sampling
     temperature: float
     top_p: float
@@ -77,3 +78,4 @@ class Options(TypedDict, total=False):
     t_max_predict_ms: int
     cache_prompt: bool
     cache_salt: str
+    priority: int

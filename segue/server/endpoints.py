@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from segue.bounds import DRAWN_SEEDS, LARGE_ANSWER_ITEMS, MAX_ANSWER_SCORES
 from segue.dialects.base import (
+    INTERVAL,
     Call,
     ErrorShape,
     Operation,
@@ -30,6 +31,7 @@ from segue.fingerprint import unpromised
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_caps import candidates
 from segue.server.admission.request_record import RequestRecord
+from segue.server.bundles import Bundles
 from segue.server.feed import Feed, num_scores
 from segue.server.framing import (
     FRAMES,
@@ -87,7 +89,11 @@ class Completions:
             timeout_s = self.policy.request_timeout_s
             try:
                 async with Feed(
-                    lambda sink: self._submit(call, record, sink), receive, record.push, timeout_s
+                    lambda sink: self._submit(call, record, sink),
+                    receive,
+                    record.push,
+                    timeout_s,
+                    self._bundles(call),
                 ) as feed:
                     if call.stream:
                         await self._stream(call, feed, send, headers, chunk_writer(scope))
@@ -224,6 +230,11 @@ class Completions:
             if writer is not None:
                 feed.direct = partial(stream.write, writer)
             events = await feed.take(PING_S)
+
+    def _bundles(self, call: Call) -> Bundles | None:
+        """What joins tokens to chunks: as many as the server or the request asks for, if that is more."""
+        interval = max(self.policy.stream_interval, call.shape.get(INTERVAL, 1))
+        return Bundles(interval) if call.stream and interval > 1 else None
 
     def _renderer(self, call: Call) -> Renderer:
         """A renderer with the facts of the model, if it is still loaded."""

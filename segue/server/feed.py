@@ -20,6 +20,7 @@ from starlette.types import Receive
 from segue.bounds import MAX_BACKLOG
 from segue.engine.seam import Sink, failed_of
 from segue.errors import SegueError, TimedOut
+from segue.server.bundles import Bundles
 from segue.types import LAST, Delta, Event, Failed, Prompted, PromptScores
 
 log = logging.getLogger(__name__)
@@ -39,15 +40,22 @@ Watch = Callable[[Event], None]
 
 
 class Feed:
-    """`watch` is called with every event. `timeout_s` bounds the whole request; 0 is no bound."""
+    """`watch` is called with every event. `timeout_s` bounds the whole request; 0 is no bound. `bundles` joins events
+    of tokens before they go on; None: they go on as they come."""
 
     def __init__(
-        self, source: Source, receive: Receive, watch: Watch | None = None, timeout_s: float = 0.0
+        self,
+        source: Source,
+        receive: Receive,
+        watch: Watch | None = None,
+        timeout_s: float = 0.0,
+        bundles: Bundles | None = None,
     ):
         self._source = source
         self._receive = receive
         self._watch_event = watch
         self._timeout_s = timeout_s
+        self._bundles = bundles
         self._deadline: asyncio.TimerHandle | None = None
         self._backlog = 0
         self._is_reader_behind = False  # while a write may wait for it
@@ -106,11 +114,15 @@ class Feed:
         if self._watch_event is not None:
             for event in events:
                 self._watch_event(event)
+        if self._bundles is not None:
+            events = self._bundles.push(events)
+            if not events:
+                return None
         if self.direct is not None and not self._arrived:
             try:
                 if self.direct(events):
                     self._num_direct += len(events)
-                    return
+                    return None
             except Exception:
                 log.exception("an answer could not be rendered")
                 return self._end(FAULT)
@@ -120,6 +132,7 @@ class Feed:
             self._backlog += sum(map(_weight, events))
             if self._backlog > MAX_BACKLOG:
                 self._cut(TimedOut("The answer was not read fast enough."))
+        return None
 
     def _expire(self) -> None:
         self._cut(_late(self._timeout_s))

@@ -8,6 +8,7 @@ from starlette.types import Message
 
 from segue.engine.seam import Sink
 from segue.server import feed
+from segue.server.bundles import Bundles
 from segue.server.feed import FAULT, Disconnected, Feed
 from segue.types import Alternative, Delta, Done, Event, Failed, Prompted, TokenScore, Usage
 from tests.support.prompt_scores import columns
@@ -54,6 +55,19 @@ def test_what_has_arrived_is_taken_in_one_piece() -> None:
     assert asyncio.run(take_all(DELTAS)) == [DELTAS, []]
     done = Done(Usage(1, 3, 0), 5)
     assert asyncio.run(take_all([*DELTAS, done])) == [[*DELTAS, done], []]
+
+
+def test_tokens_that_are_held_for_a_chunk_are_silence() -> None:
+    """So that a client is told that its stream lives."""
+
+    async def main() -> list[list[Event]]:
+        async def source(sink: Sink) -> AsyncGenerator[Event, None]:
+            return source_of(DELTAS, asyncio.Event())
+
+        async with Feed(source, silence, bundles=Bundles(9)) as feed:
+            return [await feed.take(), await feed.take(0.001)]
+
+    assert asyncio.run(main()) == [DELTAS[:1], []]
 
 
 def test_events_that_just_end_are_a_fault(caplog: pytest.LogCaptureFixture) -> None:

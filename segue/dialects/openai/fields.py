@@ -13,6 +13,7 @@ from segue.bounds import (
     MAX_N,
     MIN_DIVISOR,
 )
+from segue.dialects.base import INTERVAL
 from segue.dialects.fields.adapter_fields import ADAPTER, LORA
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, LAZY, begin_at_trigger
 from segue.dialects.fields.duration import Duration
@@ -96,6 +97,12 @@ FIELDS = Table(
             "Report the usage so far with every chunk; needs include_usage.",
             "shape.continuous_usage",
             default=False,
+        ),
+        Field(
+            "stream_interval",
+            Integer(1, MAX_INT32),
+            "Tokens of each chunk of a stream after its first; the server's --stream-interval, if that is more.",
+            f"shape.{INTERVAL}",
         ),
         Field("echo", Boolean(), "Return the prompt in front of the completion.", "echo"),
         Field(
@@ -315,7 +322,7 @@ def name_idle_stream_options(draft: Draft) -> None:
     """They act in streams only, and usage so far is told only where usage is asked for."""
     idle: tuple[str, ...] = ()
     if not draft.values.get("stream"):
-        idle = ("shape.include_usage", "shape.continuous_usage")
+        idle = ("shape.include_usage", "shape.continuous_usage", f"shape.{INTERVAL}")
     elif not draft.values.get("shape.include_usage") and draft.values.get("shape.continuous_usage"):
         idle = ("shape.continuous_usage",)
     draft.ignored += [draft.given[target] for target in idle if target in draft.given]

@@ -104,7 +104,7 @@ DIFFERENCES = (
         "vLLM's documents say so of the first; its server passes it by. It has no fairness among keys.",
     ),
     Difference(
-        "stream_interval, thinking_token_budget and watermarking have no effect, nor has what "
+        "thinking_token_budget and watermarking have no effect, nor has what "
         "speaks to other parts of vLLM, such as kv_transfer_params and vllm_xargs.",
         "They are named in x-segue-ignored.",
     ),

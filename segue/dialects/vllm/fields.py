@@ -186,6 +186,7 @@ _ROWS = openai.FIELDS.pick(
     "stream",
     "stream_options.include_usage",
     "stream_options.continuous_usage_stats",
+    "stream_interval",
     "user",
     "add_special_tokens",
     "skip_special_tokens",
@@ -200,7 +201,7 @@ _ROWS = openai.FIELDS.pick(
 # Of rows that other systems have too, what vLLM reads otherwise.
 _KINDS: dict[str, Callable[[Kind], Kind]] = {
     "prompt": lambda _: LaxPrompts(),
-    "truncate_prompt_tokens": Lax,
+    **dict.fromkeys(("truncate_prompt_tokens", "stream_interval"), Lax),
     **dict.fromkeys(("structured_outputs", "response_format", "guided_json"), ListedOnly),
 }
 _NOT_NULL = {"add_special_tokens", "include_stop_str_in_output"}

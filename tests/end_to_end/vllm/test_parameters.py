@@ -30,6 +30,7 @@ MEANT = {
     "skip_special_tokens",
     "spaces_between_special_tokens",
     "stop",
+    "stream_interval",
     "output_text_buffer_length",
 }
 PLAIN: dict[str, Any] = {"prompt": [5, 6, 7], "max_tokens": 16, "stream": True}
@@ -53,6 +54,7 @@ BODIES: list[dict[str, Any]] = [
     {"logprobs": 3, "logprob_token_ids": [9, 5]},
     {"prompt_logprobs": 2, "stream": False},
     {"echo": True, "logprobs": 2},
+    {"stream_interval": 8},
     {"stop": ["x"], "include_stop_str_in_output": True},
     {"skip_special_tokens": False},
     {"return_weight_versions": True},
