@@ -45,6 +45,7 @@ def build_policy(settings: Settings) -> Policy:
         max_body_bytes=settings.max_body_bytes,
         body_timeout_s=settings.body_timeout_s,
         request_timeout_s=settings.request_timeout_s,
+        heeds_priorities=settings.scheduling_policy == "priority",
         stream_interval=settings.stream_interval,
         fim_only=settings.infill == "fim-only",
         client_keep_alive=keys is None

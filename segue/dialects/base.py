@@ -159,6 +159,8 @@ class Operation:
     exact_model: bool = False  # 404 for a name that is not served, even if there is one model only
     plain_name: Callable[[str], str] = str  # the served name that a model's name in a request means
     is_native: bool = False  # a path no other system has: served without the prefix as well
+    priority_header: bytes = b""  # a number in it counts before the field priority
+    reports_load: bool = False  # to who asks with the header endpoint-load-metrics-format
     complaint: Complaint = complain
 
     def __post_init__(self) -> None:

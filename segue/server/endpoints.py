@@ -1,6 +1,8 @@
 """The endpoint of all completions, streamed or not."""
 
 import asyncio
+import contextlib
+import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Iterable
@@ -46,6 +48,7 @@ from segue.server.report_headers import (
     found,
     ignored_header,
     infill_header,
+    load_report,
     may_be_ignored,
     report,
 )
@@ -65,6 +68,8 @@ from segue.types import (
 HEADERS_AFTER_S = 2.0  # a stream's status is held back this long, so that it can still be an error
 PING_S = 15.0  # of silence; not sooner, as there are clients that take comments for text
 
+_NUMBER = re.compile(rb"[+-]?\d{1,20}")
+_LOAD_FORMAT = b"endpoint-load-metrics-format"
 _TOO_MANY_SCORES = (
     f"logprobs: the answer would hold more than {MAX_ANSWER_SCORES} scores; ask for fewer tokens or "
     "alternatives, or have it streamed"
@@ -98,7 +103,7 @@ class Completions:
                     if call.stream:
                         await self._stream(call, feed, send, headers, chunk_writer(scope))
                     else:
-                        await self._answer(call, feed, send, headers)
+                        await self._answer(call, feed, send, headers, record)
             finally:
                 # Without a prompt the keep-alive was set before the answer; setting it twice would be a race.
                 if call.request.prompts:
@@ -109,7 +114,7 @@ class Completions:
 
     async def _read(self, receive: Receive, record: RequestRecord) -> Call:
         body, stamp = await read_body(receive), _stamp(record)
-        call = await beside_the_loop(is_large(body), lambda: self._parse(body, stamp))
+        call = await beside_the_loop(is_large(body), lambda: self._parse(body, stamp, record))
         self.policy.caps.check(call)
         asked = self.operation.plain_name(call.request.model)
         record.model = self.models.resolve(asked, self.operation.exact_model)
@@ -148,8 +153,12 @@ class Completions:
         is_own = call.request.sampling.seed != call.stamp.seed
         return is_own or engine is None or engine.info.seeds_requests
 
-    def _parse(self, body: bytes, stamp: Stamp) -> Call:
-        return self.operation.parse(decode(body), stamp, self.policy.defaults)
+    def _parse(self, body: bytes, stamp: Stamp, record: RequestRecord) -> Call:
+        sent = decode(body)
+        told = dict(record.headers).get(self.operation.priority_header, b"").strip()
+        if self.policy.heeds_priorities and _NUMBER.fullmatch(told) and isinstance(sent, dict):
+            sent["priority"] = int(told)
+        return self.operation.parse(sent, stamp, self.policy.defaults)
 
     async def _submit(
         self, call: Call, record: RequestRecord, sink: Sink
@@ -180,7 +189,9 @@ class Completions:
         if call.keep_s is not None:
             self.models.keep(call.request.model, call.keep_s)
 
-    async def _answer(self, call: Call, feed: Feed, send: Send, headers: list[Header]) -> None:
+    async def _answer(
+        self, call: Call, feed: Feed, send: Send, headers: list[Header], record: RequestRecord
+    ) -> None:
         tally, size = Tally(call.request), 0
         while not tally.is_done:
             for event in await feed.take():
@@ -190,13 +201,23 @@ class Completions:
                 size += num_scores(event)
             if size > MAX_ANSWER_SCORES:
                 raise InvalidField(_TOO_MANY_SCORES, call.given.get("logprobs", "logprobs"))
-        headers += found(tally.prompts)
+        headers += [*found(tally.prompts), *await self._load(call, record)]
         renderer, is_long = self._renderer(call), size * call.request.n > LARGE_ANSWER_ITEMS
         messages = await beside_the_loop(
             is_long, lambda: reply_messages(Reply(renderer.fold(tally)), headers)
         )
         for message in messages:
             await send(message)
+
+    async def _load(self, call: Call, record: RequestRecord) -> list[Header]:
+        """What its engine has to do, if that is asked for."""
+        wanted = dict(record.headers).get(_LOAD_FORMAT) if self.operation.reports_load else None
+        engine = self.models.loaded(call.request.model) if wanted else None
+        if wanted is None or engine is None:
+            return []
+        with contextlib.suppress(SegueError):  # it is being restarted
+            return load_report(wanted, await engine.stats())
+        return []
 
     async def _stream(
         self,

@@ -1,11 +1,11 @@
-"""Headers that tell what became of a request: its seed, what was ignored, cut or filled in."""
+"""Headers that tell what became of a request: its seed, what was ignored, cut or filled in; and the engine's load."""
 
 import re
 from collections.abc import Iterable, Sequence
 
 from segue.dialects.base import Call
-from segue.server.framing import Header
-from segue.types import Constraint, InfillMethod, Prompted, Split
+from segue.server.framing import Header, encode
+from segue.types import Constraint, InfillMethod, Prompted, Split, Stats
 
 MAX_NAMED_IGNORED = 32
 
@@ -51,6 +51,21 @@ def found(prompts: Iterable[Prompted]) -> list[Header]:
 
 def infill_header(method: InfillMethod | None) -> list[Header]:
     return [] if method is None else [(b"x-segue-infill", method.encode())]
+
+
+def load_report(wanted: bytes, stats: Stats) -> list[Header]:
+    """The engine's load for a balancer, in the one of ORCA's formats that it wants; in another one there is none."""
+    figures = {
+        "kv_cache_usage_perc": stats.cells_used / max(1, stats.cells_total),
+        "num_requests_waiting": float(stats.waiting),
+    }
+    listed = ", ".join(f"named_metrics.{name}={value}" for name, value in figures.items())
+    formats = {
+        b"text": f"TEXT {listed}".encode(),
+        b"json": b"JSON " + encode({"named_metrics": figures}),
+    }
+    told = formats.get(wanted.lower())
+    return [] if told is None else [(b"endpoint-load-metrics", told)]
 
 
 def _kept(splits: list[Split]) -> bytes:

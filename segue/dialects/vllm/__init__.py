@@ -101,7 +101,8 @@ DIFFERENCES = (
     Difference(
         "priority other than 0 is refused where the server does not schedule by priority. Between API keys turns are "
         "taken, whatever their priorities.",
-        "vLLM's documents say so of the first; its server passes it by. It has no fairness among keys.",
+        "vLLM's documents say so of the first; its server passes it by, as both do with the header X-Vllm-Priority "
+        "then. It has no fairness among keys.",
     ),
     Difference(
         "thinking_token_budget and watermarking have no effect, nor has what "
@@ -151,6 +152,8 @@ VLLM = Dialect(
             check=check_truncation,
             of_model=OF_MODEL,
             exact_model=True,
+            priority_header=b"x-vllm-priority",
+            reports_load=True,
         ),
     ),
     companions=PAGES,

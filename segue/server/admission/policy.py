@@ -24,6 +24,7 @@ class Policy:
     body_timeout_s: float = DEFAULT_BODY_TIMEOUT_S
     request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S  # 0: none
     client_keep_alive: bool = True  # whether a request may set its model's keep-alive
+    heeds_priorities: bool = False  # also those in a header
     stream_interval: int = 1  # tokens of a stream's chunk, at least
     fim_only: bool = False  # refuse a suffix if the model has no FIM tokens
     log_prompts: bool = False
