@@ -22,6 +22,7 @@ from segue.types import Cause, CompletionRequest, Constraint, Repetition, Sampli
 from tests.engine.harness import Bench, ask, ticking
 from tests.engine.scheduling.ahead.test_answers import samplings
 from tests.engine.scheduling.ahead_runner import AheadRunner, same
+from tests.engine.scheduling.block_runner import BlockRunner
 from tests.engine.scheduling.guesses import guess
 from tests.engine.scheduling.test_preemption import CONSTRAINTS, MOST, SCRIPTS, preempt
 
@@ -174,7 +175,7 @@ def test_answers_are_those_of_a_plain_loop(
         draws=True,
     )
     crowd = Bench(
-        AheadRunner(limits, chance.choice([0, 7]), model.end_bias, script),
+        BlockRunner(limits, chance.choice([0, 7]), model.end_bias, script),
         chunk_rows=chance.choice([5, 64]),
     )
     crowd.may_go_on = lambda: chance.random() < 0.7
