@@ -99,7 +99,13 @@ class Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="segue")
 def cli() -> None:
-    """A text-completions server: one engine, six dialects."""
+    """A text-completions server: one engine, six dialects.
+
+    \b
+    segue serve                         the embedded model, at http://127.0.0.1:8080/
+    segue serve ./model.gguf            a file
+    segue complete "Once upon a time"   without a server
+    """
 
 
 def main() -> None:

@@ -20,6 +20,11 @@ from segue.commands.options import with_settings
 def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     """Serve MODELS over HTTP; without any, the embedded one.
 
+    \b
+    segue serve
+    segue serve ./model.gguf --port 9000
+    segue serve small=./a.gguf large=OWNER/REPO:Q8_0
+
     A model is PATH.gguf, OWNER/REPO[:QUANT] or hf:OWNER/REPO/FILE.gguf of Hugging Face, or NAME= and one of these; with
     --engine vllm also a folder. Every flag is also a variable SEGUE_* and a key of the file --config: docs/settings.md
     has a table of all.

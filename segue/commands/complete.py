@@ -66,7 +66,13 @@ def complete(
     models: str | None,
     **flags: Any,
 ) -> None:
-    """Complete PROMPT. Without one, or with -, it is read from standard input."""
+    """Complete PROMPT. Without one, or with -, it is read from standard input.
+
+    \b
+    segue complete "Once upon a time" --model ./model.gguf
+    segue complete "The capital of " --suffix " is Paris."
+    segue complete "Hello" --url http://127.0.0.1:8080
+    """
     _refuse_two([name for name in _CONSTRAINTS if flags[name] is not None])
     settings = {row: flags.pop(row) for row in list(flags) if row in _SETTINGS}
     if url:

@@ -7,6 +7,8 @@ from typing import ClassVar
 
 import click
 
+from segue.commands.sectioned import Sectioned
+
 _FILE = "write the model itself: segue serve FILE.gguf"
 _HUB = "write the repository itself: segue serve OWNER/REPO:QUANT"
 _CONTEXT = "here it is --context-length N"
@@ -183,7 +185,7 @@ def advice(command: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else ""
 
 
-class Understanding(click.Command):
+class Understanding(Sectioned):
     """A command that tells what flags of another server are called here, all of them at once."""
 
     foreign: ClassVar[Mapping[str, str]] = FOREIGN

@@ -11,6 +11,7 @@ from rich.table import Table
 from segue import config
 from segue.commands.completing import model_names, names_and_files
 from segue.commands.options import only, with_cache, with_engine_settings
+from segue.commands.sectioned import Sectioned
 from segue.errors import ModelUnavailable, SetupError
 from segue.logs import printable
 from segue.models import gguf, model_defaults, names, sources
@@ -61,7 +62,7 @@ def pull(model: str, config_file: Path | None, **flags: Any) -> None:
     click.echo(f"{printable(str(path))}  {decimal(gguf.header(path).num_bytes)}")
 
 
-@models.command()
+@models.command(cls=Sectioned)
 @click.argument("model", default="default", shell_complete=names_and_files)
 @with_engine_settings
 def show(model: str, config_file: Path | None, **flags: Any) -> None:

@@ -10,13 +10,14 @@ from segue import config, imports
 from segue.assembly.ahead import worker_ahead
 from segue.commands.options import only, with_engine
 from segue.commands.scored import Layout, read_subjects
+from segue.commands.sectioned import Sectioned
 from segue.commands.standard_input import check_source
 from segue.logs import printable
 
 _ENCODING = "utf-8-sig"
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("file", type=click.File(encoding=_ENCODING), default=None)
 @click.option(
     "--format",

@@ -11,10 +11,11 @@ from segue.assembly.ahead import worker_ahead
 from segue.commands import receipts
 from segue.commands.folding import Chunk
 from segue.commands.options import only, refuse_beside_url, with_engine
+from segue.commands.sectioned import Sectioned
 from segue.logs import printable
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("receipt", type=click.Path(path_type=Path))
 @click.option(
     "--url",

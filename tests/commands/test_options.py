@@ -1,9 +1,12 @@
 """What the help of a command says of settings."""
 
+import re
+
 import pytest
 from click.testing import CliRunner
 
 from segue.cli import cli
+from segue.commands.sectioned import SECTIONS
 
 
 def help_of(*command: str) -> str:
@@ -22,6 +25,17 @@ def help_of(*command: str) -> str:
 )
 def test_the_help_tells_defaults_and_what_a_model_is(words: str) -> None:
     assert words in help_of("serve")
+
+
+def test_settings_stand_under_the_headings_of_their_document() -> None:
+    headings = re.findall(
+        r"^(\w.*):$", CliRunner().invoke(cli, ["serve", "--help"]).output, re.MULTILINE
+    )
+    assert headings == ["Options", *SECTIONS.values()]
+    words = help_of("score")
+    assert "Options: --format" in words
+    assert words.index("Options:") < words.index("--json") < words.index("Models:")
+    assert words.index("The engine:") < words.index("--threads")
 
 
 def test_nothing_is_told_where_the_default_is_nothing() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import MISSING
 
+from segue.commands.sectioned import SECTIONS
 from segue.config import FILE_VARIABLE, TABLE
 from segue.setting import AUTO, Setting
 
@@ -23,17 +24,6 @@ the file.
 `segue doctor` takes the same settings. Other commands that run a model (`complete`, `score`, `verify`, `models show`)
 take those of the engine; with `--url` a server computes, and they take none.
 """
-# The first setting of each section.
-_SECTIONS = {
-    "models": "Models",
-    "context_length": "The engine",
-    "host": "The server",
-    "defaults": "Sampling defaults",
-    "api_keys": "Who may use it",
-    "max_queue": "Queue and time",
-    "max_body_bytes": "Bounds of a request",
-    "log_level": "Logs and traces",
-}
 _NOTES = {
     "models": "A model's name: [quickstart.md](quickstart.md#other-models). Adapters: [adapters.md](adapters.md).",
     "context_length": "With `--engine vllm` only `--context-length`, `--kv-memory-mib`, `--scheduling-policy`, "
@@ -73,8 +63,8 @@ def _other_variables() -> str:
 
 def _rows() -> Iterator[str]:
     for row in TABLE:
-        if row.name in _SECTIONS:
-            yield f"\n## {_SECTIONS[row.name]}\n\n"
+        if row.name in SECTIONS:
+            yield f"\n## {SECTIONS[row.name]}\n\n"
             if row.name in _NOTES:
                 yield f"{_NOTES[row.name]}\n\n"
             yield "| flag | key | default | meaning |\n| --- | --- | --- | --- |\n"
