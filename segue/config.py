@@ -103,6 +103,9 @@ class Settings:
     num_slots: Annotated[int, Meta(ge=1, le=256)] = field(
         default=64, metadata=_said("sequences in the KV cache at once, cached prefixes included")
     )
+    slot_save_path: Path | None = field(
+        default=None, metadata=_said("folder where clients may save slots; none: they may not")
+    )
     chunk_rows: Annotated[int, Meta(ge=2, le=65536)] = field(
         default=256, metadata=_said("tokens per step; longer prompts are read in chunks")
     )
@@ -383,8 +386,7 @@ def _check_variable(name: str) -> None:
     if name in known:
         return
     near = get_close_matches(name, known, 1, cutoff=0.9)
-    meant = by_spelling.get(name) or next(iter(near), None)
-    if meant:
+    if meant := by_spelling.get(name) or next(iter(near), None):
         raise SetupError(f"there is no variable {name}; did you mean {meant}?")
 
 

@@ -64,6 +64,7 @@ _OF_OUR_ENGINE = (
     "cpu_flavour",
     "kv_type",
     "num_slots",
+    "slot_save_path",
     "chunk_rows",
 )
 
@@ -99,6 +100,9 @@ def build_members(
         wrong := companion_obstacle(settings)
     ):
         raise SetupError(wrong)
+    folder = settings.slot_save_path
+    if folder is not None and not folder.is_dir():
+        raise SetupError(f"{settings.origin('slot_save_path')}: there is no folder {folder}")
     if settings.vllm_options and settings.engine != "vllm":
         raise SetupError("--vllm-option is for vLLM's engine: add --engine vllm")
     if settings.engine == "vllm":
@@ -241,6 +245,8 @@ def _starter(
     listener: socket.socket | None = None,
     ahead: NewWorker | None = None,
 ) -> Callable[[], Awaitable[Engine]]:
+    folder = settings.slot_save_path
+
     async def start() -> Engine:
         nonlocal ahead
         loader = await beside(make_loader)
@@ -251,6 +257,7 @@ def _starter(
             listener,
             ahead,
             has_priorities=settings.scheduling_policy == "priority",
+            slot_folder=None if folder is None else str(folder.resolve()),
         )
         ahead = None  # it is one worker: the next start makes another
         await supervisor.start()

@@ -24,6 +24,8 @@ from segue.types import (
     ModelInfo,
     Sampling,
     ServedAdapter,
+    SlotAction,
+    SlotResult,
     Stats,
 )
 
@@ -256,6 +258,9 @@ class Service(Protocol):
     async def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
         """What requests get from now on that say nothing of adapters. Raises InvalidField."""
 
+    async def act_on_slot(self, model: str, action: SlotAction) -> SlotResult:
+        """Save, restore or erase a client's slot, of a model that is loaded for it. Raises SegueError."""
+
     async def stats(self, model: str) -> Stats:
         """Raises Unavailable while the model is not up: looking at a model does not load it."""
 
@@ -279,6 +284,8 @@ class Companion:
     is_native: bool = False
     list_field: str = ""  # a body that is a list is this field's value
     query_first: bool = False  # of a POST: the body is for fields that are not in the query
+    adds_query: bool = False  # of a POST: fields of the query count too, and the body may be empty
+    knows_key: bool = False  # it is told whose API key it was asked with, as `tenant`
     first_value_counts: bool = False  # of a field that is in the query twice; else the last does
     is_public: bool = False  # asked by those that have no key; its body is not read
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's

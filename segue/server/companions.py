@@ -34,6 +34,8 @@ class Companions:
             is_long, draft = await self._read(scope, receive)
             headers += ignored(draft.ignored)
             values = {**scope["path_params"], **draft.values}
+            if self.companion.knows_key:
+                values["tenant"] = RequestRecord.of(scope).tenant
             answering = self.companion.answer(self.service, values)
             # One with a body has a place in the queue, and may wait for a model to be loaded.
             if self.companion.has_body:
@@ -54,7 +56,8 @@ class Companions:
         if not companion.has_body or (companion.query_first and companion.is_asked_by(query)):
             return False, companion.table.read(query)
         body = await read_body(receive)
-        read = partial(_read_companion, companion, body, query if companion.query_first else {})
+        has_query = companion.query_first or companion.adds_query
+        read = partial(_read_companion, companion, body, query if has_query else {})
         draft = await beside_the_loop(is_large(body), read)
         return is_large(body), draft
 
@@ -67,7 +70,7 @@ def _nameless(path: str) -> UnknownPath:
 
 
 def _read_companion(companion: Companion, body: bytes, query: Mapping[str, str]) -> Draft:
-    value = decode(body)
+    value = decode(body) if body or not companion.adds_query else {}
     name = companion.list_field
     if name and type(value) is list:
         value = {name: value}

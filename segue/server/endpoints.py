@@ -52,7 +52,7 @@ from segue.server.report_headers import (
     may_be_ignored,
     report,
 )
-from segue.server.service import fingerprint_of, open_engine, settled_adapters
+from segue.server.service import fingerprint_of, open_engine, own_salt, settled_adapters
 from segue.server.stream import KEEP_ALIVE, Stream
 from segue.server.transport.chunk_writer import ChunkWriter, chunk_writer
 from segue.types import (
@@ -124,7 +124,8 @@ class Completions:
             ignored = [*ignored, "model"]
         changes: dict[str, Any] = {"model": record.model, "adapters": adapters or None}
         if record.tenant:
-            changes |= {"tenant": record.tenant, "cache_salt": _own_salt(call, record.tenant)}
+            salt = own_salt(call.request.cache_salt, record.tenant)
+            changes |= {"tenant": record.tenant, "cache_salt": salt}
         if not self._is_seeded(call, record.model):
             changes["sampling"] = msgspec.structs.replace(call.request.sampling, seed=None)
         if self.policy.fim_only and call.request.infill is not None:
@@ -282,13 +283,6 @@ class Completions:
         """The last object of a stream that failed."""
         shape = self.operation.stream_error or self.error
         return shape(error_of(failed)).body
-
-
-def _own_salt(call: Call, tenant: str) -> str:
-    """The cache salt: prefixes of one key must not speed up another key's requests, which would reveal them.
-    A salt that the client gives may be shared on purpose, but never equals a key's own."""
-    given = call.request.cache_salt
-    return f"salt:{given}" if given else f"key:{tenant}"
 
 
 def _fim_only(infill: Infill) -> Infill:

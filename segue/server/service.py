@@ -16,7 +16,15 @@ from segue.dialects.fields.defaults import Defaults
 from segue.engine.seam import Engine, Models
 from segue.errors import SegueError, SetupError, Unavailable
 from segue.server.framing import encode
-from segue.types import Adapter, CompletionRequest, ModelInfo, ServedAdapter, Stats
+from segue.types import (
+    Adapter,
+    CompletionRequest,
+    ModelInfo,
+    ServedAdapter,
+    SlotAction,
+    SlotResult,
+    Stats,
+)
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +64,12 @@ def fingerprint_of(info: ModelInfo, request: CompletionRequest) -> str:
         if adapter.name in digests
     ]
     return fingerprint.adapted(info.fingerprint, parts)
+
+
+def own_salt(given: str, tenant: str) -> str:
+    """The cache salt: prefixes of one key must not speed up another key's requests, which would reveal them.
+    A salt that the client gives may be shared on purpose, but never equals a key's own."""
+    return f"salt:{given}" if given else f"key:{tenant}"
 
 
 async def loaded_stats(models: Models) -> dict[str, Stats]:
@@ -147,6 +161,13 @@ class ModelService:
 
     async def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
         await self._models.apply_adapters(self._models.names[0], wanted)
+
+    async def act_on_slot(self, model: str, action: SlotAction) -> SlotResult:
+        if action.tenant:
+            salt = own_salt(action.cache_salt, action.tenant)
+            action = msgspec.structs.replace(action, cache_salt=salt)
+        engine = await open_engine(self._models, model)
+        return await engine.act_on_slot(action)
 
     async def stats(self, model: str) -> Stats:
         engine = self._models.loaded(model)

@@ -73,6 +73,20 @@ def test_models_draft_for_themselves_unless_another_does_or_none_should(
     assert asked == drafts
 
 
+def test_slots_are_saved_in_a_folder_that_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+
+    def build(folder: Path) -> None:
+        flags = {"runner": "fake", "slot_save_path": str(folder)}
+        build_members(config.load(flags, {"HOME": "/nowhere"}), silent)
+
+    for path in (tmp_path / "none", file):
+        with pytest.raises(SetupError, match="--slot-save-path: there is no folder"):
+            build(path)
+    build(tmp_path)
+
+
 def test_settings_that_vllm_does_not_read_are_named(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "segue")
     ours = {"threads": 4, "kv_type": "q8_0", "max_queue": 9, "step_timeout_s": 60.0}

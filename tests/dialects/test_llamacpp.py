@@ -207,7 +207,6 @@ def test_props_tell_whether_answers_come_again() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/slots/{slot}",
         "/props",
         "/embedding",
         "/embeddings",

@@ -7,7 +7,7 @@ import msgspec
 
 from segue.dialects.base import Card
 from segue.engine.process.adapter_list import AdapterList
-from segue.types import Adapter, ModelInfo, ServedAdapter, Stats
+from segue.types import Adapter, ModelInfo, ServedAdapter, SlotAction, SlotResult, Stats
 from tests.support.fakes import INFO
 
 CHATTY = msgspec.structs.replace(
@@ -29,6 +29,7 @@ class OneCard:
         self.list = AdapterList(
             [ServedAdapter("sql", "sql.gguf"), ServedAdapter("b", "b.gguf", 0.5)]
         )
+        self.slot_actions: list[tuple[str, SlotAction]] = []
         self._card = Card("tiny", 77, "ok", info, aliases=("fim", "code"))
 
     def now(self) -> float:
@@ -60,6 +61,10 @@ class OneCard:
 
     async def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
         self.list.apply(wanted)
+
+    async def act_on_slot(self, model: str, action: SlotAction) -> SlotResult:
+        self.slot_actions.append((model, action))
+        return SlotResult(num_tokens=84, num_bytes=4096, seconds=0.0498654)
 
     async def stats(self, model: str) -> Stats:
         return Stats(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.infill_fields import describe_gap
-from segue.dialects.llamacpp import pages
+from segue.dialects.llamacpp import pages, slot_pages
 from segue.dialects.llamacpp.chat import TEMPLATE_FIELDS, apply_template
 from segue.dialects.llamacpp.differences import DIFFERENCES
 from segue.dialects.llamacpp.fields import (
@@ -117,8 +117,8 @@ LLAMACPP = Dialect(
             "GET",
             "/slots",
             "What is being computed.",
-            pages.slots,
-            pages.SLOTS_FIELDS,
+            slot_pages.slots,
+            slot_pages.SLOTS_FIELDS,
             is_native=True,
         ),
         Companion(
@@ -131,10 +131,13 @@ LLAMACPP = Dialect(
         ),
         Companion(
             "POST",
-            "/slots/{slot}",
-            "Answers 501: slots are not saved.",
-            pages.save_slot,
+            "/slots/{id_slot}",
+            "Save what a slot holds to a file, restore it, or erase it. 501 without --slot-save-path.",
+            slot_pages.act_on_slot,
+            slot_pages.ACTION_FIELDS,
             is_native=True,
+            adds_query=True,
+            knows_key=True,
         ),
         Companion(
             "GET",

@@ -220,8 +220,23 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server takes what it can read of a value; one out of range has its effect, or ends the server.",
     ),
     Difference(
-        "Slots cannot be saved, restored or erased: 501.",
-        "Cached prefixes belong to all slots here, and the server keeps and drops them itself.",
+        "A slot holds the prompt and answer of the last request that named it with `id_slot`, for the API key that "
+        "did, as long as the prefix cache has them; to save one that holds nothing is a 400. Requests with the same "
+        "`id_slot` run beside each other, and what is restored serves any request that begins alike.",
+        "The server's slots have memory of their own: a request without `id_slot` takes one too, and an empty one is "
+        "saved as an empty file.",
+    ),
+    Difference(
+        "What `/slots/{id_slot}` saves is restored by the same version for the same model, type of KV cache and API "
+        "key only, and only if the file is whole. A name cannot begin with a dot, nor be that of a file which is no "
+        "slot that this key saved. Only our own kernels write slots; on llama.cpp and vLLM it is 501.",
+        "The server takes any file that has the right shape, overwrites any file, and empties the slot where one "
+        "does not fit.",
+    ),
+    Difference(
+        "`/slots/{id_slot}` with an action or a number that there is not is a 400 with and without `--slot-save-path`; "
+        "a missing `filename` too.",
+        "The server looks at the flag first, and answers a missing name with 500.",
     ),
     Difference(
         "`/slots` tells which slots compute, and nothing of the requests in them.",
@@ -278,7 +293,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server answers with its first alias, whatever was asked for.",
     ),
     Difference(
-        "`id_slot` chooses nothing, and answers say -1.",
+        "`id_slot` is a label for `/slots/{id_slot}`: it chooses no memory, answers say it as it was sent, and -1 "
+        "without it.",
         "Cached prefixes belong to all slots here, so that any may serve any request.",
     ),
 )

@@ -200,7 +200,12 @@ COMMON = openai.FIELDS.pick("model", "stream", "stop", "cache_prompt").extend(
     replace(
         DISCARD, doc="With it: tokens after these that go each time; 0 is half of what is there."
     ),
-    Field("id_slot", Integer(-1, MAX_INT32, meaning={-1: UNSET}), "Any slot may serve."),
+    Field(
+        "id_slot",
+        Integer(-1, MAX_INT32, meaning={-1: UNSET}),
+        "What the slot is called that keeps prompt and answer, for POST /slots/{id_slot}; -1: nothing.",
+        "client_slot",
+    ),
 )
 
 OPENAI_FIELDS = COMMON.extend(*openai.FIELDS.pick("echo", "suffix").rows)

@@ -29,6 +29,7 @@ class Native:
     def __init__(self, call: Call):
         self._call = call
         self._request = call.request
+        self._id_slot = -1 if call.request.client_slot is None else call.request.client_slot
         self._tally = Tally(call.request)
         self._templates: dict[tuple[int, bool], Template] = {}  # of a choice's pieces; with scores
 
@@ -79,7 +80,7 @@ class Native:
             "content": "",
             "tokens": [],
             "stop": False,
-            "id_slot": -1,
+            "id_slot": self._id_slot,
             "tokens_predicted": len(self._tally.choices[index].tokens),
             "tokens_evaluated": num_prompt,
         }
@@ -100,7 +101,7 @@ class Native:
             "index": index,
             "content": choice.text if is_telling else "",
             "tokens": choice.tokens if is_telling and self._call.shape["return_tokens"] else [],
-            "id_slot": -1,
+            "id_slot": self._id_slot,
             "stop": True,
             "model": self._call.model,
             "tokens_predicted": finished.num_tokens,

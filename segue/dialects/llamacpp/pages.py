@@ -1,4 +1,4 @@
-"""Endpoints of llama.cpp's server besides completions: tokens, properties, slots, health."""
+"""Endpoints of llama.cpp's server besides completions: tokens, properties, health."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any
 from segue.bounds import MAX_DETOKENIZE_TOKENS, MAX_TOKENIZE_CHARS
 from segue.dialects.base import Operation, Reply, Service, Stamp
 from segue.dialects.fields.adapter_fields import LORA
-from segue.dialects.fields.kinds import Boolean, LaxFlag, Text, TokenIds
+from segue.dialects.fields.kinds import Boolean, Text, TokenIds
 from segue.dialects.fields.prompt_kinds import MixedText
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.llamacpp.metrics import METRICS
@@ -18,11 +18,11 @@ from segue.types import ModelInfo
 
 # --- tokens --------------------------------------------------------------------------------------
 
-_MODEL = Field("model", Text(256), "A served name or alias, or `default`.", "model", default="")
+MODEL = Field("model", Text(256), "A served name or alias, or `default`.", "model", default="")
 
 TOKENIZE_FIELDS = Table(
     (
-        _MODEL,
+        MODEL,
         Field(
             "content",
             MixedText(MAX_TOKENIZE_CHARS, keeps_empty=True),
@@ -83,7 +83,7 @@ def _piece(piece: bytes) -> str | list[int]:
 
 DETOKENIZE_FIELDS = Table(
     (
-        _MODEL,
+        MODEL,
         Field("tokens", TokenIds(MAX_DETOKENIZE_TOKENS), "Token ids.", "tokens", default=()),
     )
 )
@@ -100,7 +100,7 @@ LOADING = "Loading model"
 _PROBE = Stamp(request_id="", public_id="", created=0, seed=-1, fingerprint="")
 
 
-def _ready(service: Service) -> ModelInfo:
+def ready(service: Service) -> ModelInfo:
     """The default model's facts. Raises Unavailable until it is loaded."""
     info = service.card("").info
     if info is None:
@@ -121,7 +121,7 @@ class Props:
     operation: Operation
 
     async def __call__(self, service: Service, _: Mapping[str, Any]) -> Reply:
-        info = _ready(service)
+        info = ready(service)
         stats = await service.stats(info.name)
         call = self.operation.parse({"prompt": [0]}, _PROBE, service.defaults)
         call = self.operation.fill(call, info, service.defaults)
@@ -155,40 +155,6 @@ class Props:
                 "system_fingerprint": info.fingerprint,
             }
         )
-
-
-SLOTS_FIELDS = Table(
-    (
-        Field(
-            "fail_on_no_slot",
-            LaxFlag(Boolean()),
-            "1: answer 503 when every slot is busy.",
-            "must_have_free",
-            default=False,
-        ),
-    )
-)
-
-
-async def slots(service: Service, values: Mapping[str, Any]) -> Reply:
-    info = _ready(service)
-    stats = await service.stats(info.name)
-    if values["must_have_free"] and stats.slots_used >= stats.slots_total:
-        raise Unavailable("no slot available")
-    about = {"n_ctx": info.context_length, "speculative": True}
-    return Reply(
-        [
-            {"id": slot, **about, "is_processing": slot < stats.slots_used}
-            for slot in range(stats.slots_total)
-        ]
-    )
-
-
-async def save_slot(service: Service, _: Mapping[str, Any]) -> Reply:
-    raise Unsupported(
-        "Slots are neither saved, restored nor erased here: what is cached belongs to all requests and is "
-        "kept and dropped by the server."
-    )
 
 
 async def set_props(service: Service, _: Mapping[str, Any]) -> Reply:
@@ -242,7 +208,7 @@ async def apply_adapters(service: Service, values: Mapping[str, Any]) -> Reply:
 
 
 async def metrics(service: Service, _: Mapping[str, Any]) -> Reply:
-    stats = await service.stats(_ready(service).name)
+    stats = await service.stats(ready(service).name)
     headers = (
         ("content-type", CONTENT_TYPE),
         ("process-start-time-unix", f"{service.card('').created}"),

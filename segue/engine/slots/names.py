@@ -18,7 +18,7 @@ def check_name(name: str, param: str = "filename") -> None:
 
 def _wrong(name: str) -> str | None:
     if not name:
-        return "it is empty"
+        return "there is none"
     try:
         size = len(name.encode())
     except UnicodeEncodeError:

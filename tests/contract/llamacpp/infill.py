@@ -42,7 +42,7 @@ INFILLS = [
             "truncated": False,
             "tokens_cached": NUMBER,
         },
-        headers={"x-segue-infill": "fim", "x-segue-ignored": "id_slot, t_max_prompt_ms"},
+        headers={"x-segue-infill": "fim", "x-segue-ignored": "t_max_prompt_ms"},
         source="D.1; a.1 llama.vim",
     ),
     Case(

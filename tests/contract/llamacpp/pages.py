@@ -1,6 +1,7 @@
 """The pages that clients read."""
 
 from tests.contract import ANY, MODEL, NUMBER, Case, Like
+from tests.contract.llamacpp.shapes import error
 
 PAGES = [
     Case(
@@ -144,5 +145,36 @@ PAGES = [
             ],
         },
         source="B.1 /v1/models",
+    ),
+    *(
+        Case(
+            "error",
+            f"/slots/0?action={action}",
+            {"filename": "a.bin"},
+            status=501,
+            answer=error(
+                "This server does not support slots action. Start it with `--slot-save-path`",
+                501,
+                "not_supported_error",
+            ),
+            source="C.1: slot save when not enabled",
+        )
+        for action in ("save", "restore", "erase")
+    ),
+    *(
+        Case(
+            "error",
+            path,
+            {"filename": "a.bin"},
+            status=400,
+            answer=error(message),
+            source="the server's code: what is refused before slots are looked at",
+        )
+        for path, message in (
+            ("/llamacpp/slots/x?action=save", Like("Invalid slot ID: .*")),
+            ("/slots/-1?action=erase", Like("Invalid slot ID: .*")),
+            ("/slots/0?action=load", Like("Invalid action: .*")),
+            ("/slots/0", Like("Invalid action: .*")),
+        )
     ),
 ]

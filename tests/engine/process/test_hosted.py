@@ -14,9 +14,9 @@ from segue.engine.process import hosted
 from segue.engine.process.attached import Attached
 from segue.engine.process.hosted import Hosted
 from segue.engine.process.supervisor import Supervisor
-from segue.errors import InvalidField, Unavailable
+from segue.errors import InvalidField, Unavailable, Unsupported
 from segue.runners.fake import LISTS, FakeLoader
-from segue.types import Delta
+from segue.types import Delta, SlotAction
 from tests.engine.harness import Bench, ask
 from tests.engine.process.asking import ENDLESS, fold, next_failed, until_all_are_over
 from tests.support.waiting import PATIENCE_S
@@ -59,6 +59,8 @@ def test_every_process_gets_the_engines_own_answers(tmp_path: Path) -> None:
             assert await attached[1].lists() == LISTS
             with pytest.raises(InvalidField):
                 await attached[0].pieces([264])
+            with pytest.raises(Unsupported, match="--slot-save-path"):
+                await attached[0].act_on_slot(SlotAction(verb="erase", slot=0))
             refused = await fold(attached[0], ask([9999]))
             assert refused.failed is not None
             assert (refused.failed.code, refused.failed.param) == ("invalid_value", "prompt")

@@ -111,6 +111,23 @@ def test_a_known_constraint_is_not_compiled_again(monkeypatch: pytest.MonkeyPatc
     assert inside.started.qsize() == 1
 
 
+def test_an_action_whose_slot_became_idle_is_not_passed_by_further_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = Inside(monkeypatch).worker
+    slots, acted = worker._client_slots, threading.Event()
+    job = prepare(ask("x", client_slot=3), worker._loaded.model)
+    slots.began(job)
+    slots.when_idle(slots.key("", 3), acted.set)
+    assert worker._may_go_on()
+    slots.ended(job)
+    assert not worker._may_go_on()
+    assert not acted.is_set()
+    slots.act_due()
+    assert worker._may_go_on()
+    assert acted.is_set()
+
+
 def test_a_large_prompt_delays_nobody_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is prepared on a thread of its own, which does not count as a hang of the worker."""
     gate, begun = threading.Event(), threading.Event()

@@ -19,7 +19,7 @@ def test_plain_names_pass(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("", "empty"),
+        ("", "there is none"),
         ("a" * 256, "longer"),
         ("日" * 86, "longer"),
         ("a/b", "'/'"),
