@@ -183,7 +183,8 @@ class Table:
     def _strange(self, sent: dict[str, Any]) -> str:
         """Names that were sent and are not known: one of them may have been meant for the one that is missing."""
         strange = [name for name in sent if name not in self.known]
-        return f" (not known here: {_listed(strange)})" if strange else ""
+        chat = "; messages are of chat, which is not served" if "messages" in strange else ""
+        return f" (not known here: {_listed(strange)}{chat})" if strange else ""
 
 
 def _read_value(row: Field, name: str, value: Any, complaint: Complaint) -> Any:

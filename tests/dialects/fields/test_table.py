@@ -77,6 +77,10 @@ def test_required() -> None:
             table.read(body)
     with pytest.raises(InvalidField, match=r'^prompt is required \(not known here: "promt"\)$'):
         table.read({"promt": "x"})
+    with pytest.raises(
+        InvalidField, match=r'"messages"; messages are of chat, which is not served\)$'
+    ):
+        table.read({"messages": []})
 
 
 @pytest.mark.parametrize("body", [None, [], "x", 1, True])
