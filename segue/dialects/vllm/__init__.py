@@ -1,5 +1,7 @@
 """vLLM's OpenAI-compatible server, as of 0.33."""
 
+from dataclasses import replace
+
 from segue.dialects.base import Dialect, Difference, Operation
 from segue.dialects.vllm.answer import Completion, error_reply
 from segue.dialects.vllm.fields import FIELDS, OF_MODEL, RULES, check_truncation
@@ -130,8 +132,8 @@ DIFFERENCES = (
     ),
     Difference(
         "/metrics has the gauges and counters of the engine; histograms are in the root's own /metrics, as segue_*. "
-        "There is neither /v1/completions/render nor /invocations.",
-        "What gateways and autoscalers read is there under vLLM's names.",
+        "There is no /v1/completions/render, nor its reverse.",
+        "What gateways and autoscalers read is there under vLLM's names. A prompt's tokens are told by /tokenize.",
     ),
     Difference(
         "/version names the vLLM whose contract this is, and Segue's own version beside it.",
@@ -139,22 +141,25 @@ DIFFERENCES = (
     ),
 )
 
+COMPLETIONS = Operation(
+    "/v1/completions",
+    "Complete prompts.",
+    FIELDS,
+    Completion,
+    RULES,
+    check=check_truncation,
+    of_model=OF_MODEL,
+    exact_model=True,
+    priority_header=b"x-vllm-priority",
+    reports_load=True,
+)
+
 VLLM = Dialect(
     name="vllm",
     system="vLLM",
     operations=(
-        Operation(
-            "/v1/completions",
-            "Complete prompts.",
-            FIELDS,
-            Completion,
-            RULES,
-            check=check_truncation,
-            of_model=OF_MODEL,
-            exact_model=True,
-            priority_header=b"x-vllm-priority",
-            reports_load=True,
-        ),
+        COMPLETIONS,
+        replace(COMPLETIONS, path="/invocations", doc="The same, where SageMaker asks for it."),
     ),
     companions=PAGES,
     error=error_reply,

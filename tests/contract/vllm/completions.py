@@ -29,6 +29,13 @@ COMPLETIONS = [
     ),
     Case(
         "fold",
+        "/vllm/invocations",
+        {"prompt": "x", "max_tokens": 2},
+        answer=whole(choice(" b"), usage=usage(1, 2)),
+        source="sagemaker/api_router.py: a completion's body is answered as one",
+    ),
+    Case(
+        "fold",
         PATH,
         {"prompt": "x", "max_tokens": 2, "return_weight_versions": True},
         answer=whole(choice(" b", weight_versions=drawn(2)), usage=usage(1, 2)),
