@@ -259,12 +259,14 @@ class _Simulation:
         match node:
             case Lexeme():
                 if learn:
-                    self._follow[node] |= after
-                return frozenset({node}) | (after if self._automaton.is_nullable(node) else _NONE)
+                    self._follow[node] = _union(self._follow[node], after)
+                first = frozenset({node})
+                return _union(first, after) if self._automaton.is_nullable(node) else first
             case Ref(name):
                 if learn:
-                    self._after[name] |= after
-                return self._first[name] | (after if name in self._nullable else _NONE)
+                    self._after[name] = _union(self._after[name], after)
+                first = self._first[name]
+                return _union(first, after) if name in self._nullable else first
             case Seq(items):
                 for item in reversed(items):
                     after = self._flow(item, after, learn)
@@ -330,6 +332,11 @@ def _until_settled(names: Iterable[str], learn: Callable[[str], Iterable[str]]) 
             if other not in queued:
                 queued.add(other)
                 waiting.append(other)
+
+
+def _union(one: Lexemes, other: Lexemes) -> Lexemes:
+    """Without a copy where one of them has nothing: of long sequences such sets take much memory."""
+    return one | other if one and other else one or other
 
 
 def _meet(ranges: Iterable[Range], others: Sequence[Range]) -> bool:

@@ -29,6 +29,7 @@ BOTTOM = 0  # the stack on which nothing is
 # Of the steps that are allowed:
 _COMPILE = 4000  # for a terminal, and one for each of its characters
 _READ = 100  # for a character of a terminal
+_READ_AGAIN = 4  # for each before it
 _COPIED = 32  # characters of a text, or parts of a grammar, for one
 
 
@@ -250,7 +251,7 @@ class Stacks:
     def _prefix(self, begun: Begun) -> oracle.Prefix:
         if begun not in self._prefixes:
             if begun.read:
-                self._work.spend(_READ)
+                self._work.spend(_READ + _READ_AGAIN * len(begun.read))
                 before = self._prefix(Begun(begun.terminal, begun.read[:-1]))
                 self._prefixes[begun] = before.after(begun.read[-1])
             else:

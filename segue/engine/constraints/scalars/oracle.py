@@ -43,11 +43,13 @@ def is_empty(terminal: str) -> bool:
 
 
 class Prefix:
-    """A terminal of which some text was read."""
+    """A terminal of which some text was read. It keeps no matcher of its own: one takes 100 KB and more."""
 
-    def __init__(self, matcher: llguidance.LLMatcher, fits: bool = True) -> None:
-        """`fits`: whether the text begins one that matches. Raises GrammarError if finding out more takes too long."""
-        self._matcher = matcher
+    def __init__(self, start: llguidance.LLMatcher, read: bytes = b"") -> None:
+        """`start`: before anything is read. Raises GrammarError if finding out takes too long."""
+        self._start, self._read = start, read
+        matcher, tokens = start.deep_copy(), list(read)
+        fits = matcher.validate_tokens(tokens) == len(tokens) and matcher.consume_tokens(tokens)
         self.is_whole = fits and bool(matcher.is_accepting())
         self.goes_on = fits and _reads_on(matcher)
 
@@ -58,9 +60,7 @@ class Prefix:
 
     def after(self, c: str) -> "Prefix":
         """With one more character read."""
-        matcher, read = self._matcher.deep_copy(), list(c.encode())
-        fits = self.goes_on and matcher.validate_tokens(read) == len(read)
-        return Prefix(matcher, fits and matcher.consume_tokens(read))
+        return Prefix(self._start, self._read + c.encode())
 
 
 def _reads_on(matcher: llguidance.LLMatcher) -> bool:
