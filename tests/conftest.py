@@ -12,6 +12,8 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from segue import config
+from segue.distributed.request import witness
+from segue.engine.constraints import compiler
 from segue.models import names, sources
 from segue.server import endpoints
 from tests.support.models.tiny_gguf import write_tiny_gguf
@@ -48,6 +50,16 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_slow_grammars() -> Iterator[None]:
+    """Of a grammar that is slow a guide knows less at once. What tests see must not hang on how fast the machine is:
+    under an emulator all grammars are slow. Tests that want one say so themselves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "_SLOW_S", 1.0)
+        patch.setattr(witness, "_SLOW_S", 1.0)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -94,7 +94,7 @@ def test_where_a_text_may_end_is_known_once_it_is_read() -> None:
 def test_a_mask_that_takes_long_makes_a_grammar_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar = compiled(regex("[ab]+"))
     assert not grammar.is_slow
-    clock = iter([0.0, 0.01, 0.0, 1.0])
+    clock = iter([0.0, 0.01, 0.0, 2.0])
     monkeypatch.setattr(time, "thread_time", lambda: next(clock))
     grammar.mask(grammar.matcher.deep_copy())
     assert not grammar.is_slow

@@ -243,14 +243,15 @@ def test_plm_is_computed(tmp_path: Path) -> None:
 
 def test_loader_survives_pickling_and_fills_in_defaults(tiny_gguf: Path) -> None:
     loader = LlamaLoader(str(tiny_gguf), "tiny", num_slots=1000, threads=1)
-    runner, vocab, info, draft, foresight, lists = pickle.loads(pickle.dumps(loader))()
-    assert draft is foresight is None
+    loaded = pickle.loads(pickle.dumps(loader))()
+    runner, vocab, info = loaded.runner, loaded.vocab, loaded.info
+    assert loaded.draft is loaded.foresight is loaded.slot_bytes is None
     assert info.context_length == runner.capabilities.context_length == 512
     assert info.kv_tokens == runner.capabilities.num_cells == 2048
     assert runner.capabilities.num_slots == 256
     assert info.vocab_size == vocab.size == runner.capabilities.vocab_size
     assert (info.name, info.runner, info.deterministic) == ("tiny", "llama", False)
     assert info.origin == gguf_origin(tiny_gguf)
-    assert lists() == lists_of_loaded(tiny_gguf, info.origin) != {}
+    assert loaded.lists() == lists_of_loaded(tiny_gguf, info.origin) != {}
     runner.close()
     vocab.close()

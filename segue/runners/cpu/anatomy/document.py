@@ -95,7 +95,7 @@ def markdown() -> str:
 
 def _contents(text: str) -> str:
     """A list of the headings, as links."""
-    titles = re.findall("^## (.*)$", text, flags=re.MULTILINE)
+    titles = [line[3:] for line in text.splitlines() if line.startswith("## ")]
     anchors = [re.sub("[^a-z0-9-]", "", title.lower().replace(" ", "-")) for title in titles]
     rows = zip(titles, anchors, strict=True)
     return "".join(f"- [{title}](#{anchor})\n" for title, anchor in rows)
