@@ -222,7 +222,8 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "A slot holds the prompt and answer of the last request that named it with `id_slot`, for the API key that "
         "did, as long as the prefix cache has them; to save one that holds nothing is a 400. Requests with the same "
-        "`id_slot` run beside each other, and what is restored serves any request that begins alike.",
+        "`id_slot` run beside each other, and what is restored serves any request that begins alike. Slot 0 holds what "
+        "requests without `id_slot` leave too, as long as none has named it.",
         "The server's slots have memory of their own: a request without `id_slot` takes one too, and an empty one is "
         "saved as an empty file.",
     ),

@@ -1,7 +1,8 @@
 """Slots as clients of llama.cpp's server know them: a number, and what the last request with that number has left.
 
 Here a number is a label. What is computed is in the prefix cache, where it serves any request of the same API key; so
-a label has the tokens of the text that ended last under it, and its KV is there as long as the cache has that.
+a label has the tokens of the text that ended last under it, and its KV is there as long as the cache has that. Slot 0
+has those of requests without a number too, as long as none has named it: who has one client has one slot.
 
     save: hold → (bytes are written) → let_go
     restore: take → (bytes are read) → enter, or drop
@@ -17,6 +18,7 @@ from segue.engine.seam import Mix
 from segue.errors import InvalidField, Unavailable
 
 _FIELD = "id_slot"
+_UNNAMED = -1  # the number of what requests without one leave
 
 
 class SlotKey(NamedTuple):
@@ -60,14 +62,15 @@ class ClientSlots:
 
     def ended(self, job: Job) -> None:
         """Remember what the first of its sequences leaves in the cache."""
-        if (key := self._key_of(job)) is None:
-            return
-        first = job.sequences[0]
+        key = self._key_of(job)
+        first, label = job.sequences[0], key or SlotKey(job.request.tenant, _UNNAMED)
         if first.salt is None or job.private_salts:
-            self._texts.pop(key, None)  # it leaves nothing
+            self._texts.pop(label, None)  # it leaves nothing
         elif first.computed:
             computed = first.tokens[: first.computed]
-            self._remember(key, SlotText(computed, first.num_prompt, first.adapters, first.salt))
+            self._remember(label, SlotText(computed, first.num_prompt, first.adapters, first.salt))
+        if key is None:
+            return
         self._busy[key] -= 1
         if not self._busy[key]:
             del self._busy[key]
@@ -107,7 +110,7 @@ class ClientSlots:
 
     def hold(self, key: SlotKey) -> Held:
         """As much of the slot's text as is in memory. It stays there until `let_go`. Raises InvalidField."""
-        text = self._texts.get(key)
+        text = self._texts.get(self._filled(key))
         if text is None:
             raise InvalidField(
                 f"slot {key.number} holds nothing: it holds the prompt and answer of the last request with "
@@ -124,6 +127,11 @@ class ClientSlots:
         if slot is None:
             raise _full()
         return Held(slot, text.tokens[: match.length], text.adapters)
+
+    def _filled(self, key: SlotKey) -> SlotKey:
+        """Whose text that slot has."""
+        is_named = key.number != 0 or key in self._texts
+        return key if is_named else SlotKey(key.tenant, _UNNAMED)
 
     def let_go(self, slot: int) -> None:
         self._memory.let_go(slot)
@@ -146,7 +154,8 @@ class ClientSlots:
 
     def erase(self, key: SlotKey) -> int:
         """Forget the text, and what is cached of its prompt and not in use. How many tokens it had."""
-        text = self._texts.pop(key, None)
+        text = self._texts.pop(self._filled(key), None)
+        self._texts.pop(self._filled(key), None)  # else slot 0 would have another text now
         if text is None:
             return 0
         self._memory.forget_text(text.tokens, text.num_prompt, text.salt)

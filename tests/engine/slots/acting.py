@@ -23,7 +23,7 @@ def bench(can_trim: bool = True, **limits: Any) -> Bench:
     return Bench(can_trim=can_trim, can_give_back=0 if can_trim else 8, **limits)
 
 
-def labelled(prompt: str = PROMPT, slot: int = 0, **fields: object) -> CompletionRequest:
+def labelled(prompt: str = PROMPT, slot: int | None = 0, **fields: object) -> CompletionRequest:
     fields = {"max_tokens": 8, "sampling": GREEDY, "client_slot": slot} | fields
     return ask(prompt, **fields)  # type: ignore[arg-type]
 

@@ -46,6 +46,20 @@ def test_what_a_slot_holds_is_its_last_text(tmp_path: Path) -> None:
     assert acting.done("save", beyond + 1).num_tokens == len("three") + 7
 
 
+def test_slot_0_has_what_requests_without_a_number_leave_until_one_names_it(tmp_path: Path) -> None:
+    acting = Acting(bench(), tmp_path)
+    acting.bench.run(labelled("nineteen", slot=None))
+    assert acting.done("save").num_tokens == len("nineteen") + 7
+    with pytest.raises(InvalidField, match="slot 1 holds nothing"):
+        acting.done("save", 1)
+    acting.bench.run(labelled("one"))
+    acting.bench.run(labelled("another", slot=None))
+    assert acting.done("save").num_tokens == len("one") + 7
+    assert acting.done("erase").num_tokens == len("one") + 7
+    assert acting.done("erase").num_tokens == 0
+    assert acting.bench.run(labelled("another"))[0].prompted[0].num_cached == len("another") - 1
+
+
 @pytest.mark.parametrize("can_trim", [True, False])
 def test_an_erased_prompt_is_read_again(tmp_path: Path, can_trim: bool) -> None:
     acting = Acting(bench(can_trim), tmp_path)
