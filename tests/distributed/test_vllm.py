@@ -12,7 +12,7 @@ from segue.distributed.hang_watch import WARM_STEPS
 from segue.distributed.launch import Launched, parse_options
 from segue.distributed.vllm import VllmEngine
 from segue.engine.constraints.compiler import Compiler, Grammar
-from segue.errors import Incompatible, InvalidField, ModelUnavailable, Unavailable
+from segue.errors import Incompatible, InvalidField, ModelUnavailable, Unavailable, Unsupported
 from segue.runners.fake import FakeRunner, default_capabilities
 from segue.types import (
     Adapter,
@@ -23,6 +23,7 @@ from segue.types import (
     Repetition,
     Sampling,
     Shift,
+    SlotAction,
     Truncation,
 )
 from tests.distributed.harness import GREEDY, rounded, run, started, told
@@ -345,6 +346,8 @@ def test_tokens_and_pieces() -> None:
             tokens = await engine.tokenize("ab", True, True)
             assert await engine.pieces(tokens) == [b"a", b"b"]
             assert await engine.lists() == {}
+            with pytest.raises(Unsupported, match="vLLM holds what prompts were computed to"):
+                await engine.act_on_slot(SlotAction(verb="erase", slot=0))
             with pytest.raises(InvalidField):
                 await engine.pieces([99999])
 
