@@ -15,5 +15,5 @@ of floats reads x f32 [M][K] instead. Addresses that a matrix does not read may 
 `out` is f32 with `ldo` floats from row to row; outputs behind the last one are never written.
 Tiles are the unit of work: the descriptor has their number (TILES) and the bytes that each one reads (TILE_BYTES).
 
-Outputs have the same bits for every flavour, every number of rows in the step and every split of tiles: see tile.py.
+Outputs have the same bits for every flavour, every number of rows in the step and every split of tiles (tiles/tile.py).
 """

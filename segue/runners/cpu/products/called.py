@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from segue.runners.cpu.products.kernels import PRODUCT, TAKE_ROW
 from segue.runners.cpu.products.layout import GROUP, SCALES
 from segue.runners.cpu.products.matrix import Matrix
-from segue.runners.cpu.products.tile import ADDED, PARTS, SCALE, SUMS
+from segue.runners.cpu.products.tiles.tile import ADDED, PARTS, SCALE, SUMS
 
 Floats = NDArray[np.float32]
 

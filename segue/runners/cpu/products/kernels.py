@@ -7,12 +7,13 @@ from typing import Any
 from llvmlite import ir
 
 from segue.runners.cpu.emit import Builder, Value, ahead, cell, i64, load, loop, number
-from segue.runners.cpu.products import floats, machine_code, packing, rows, tile
+from segue.runners.cpu.products import machine_code, packing
 from segue.runners.cpu.products.dots.vectors import Kind
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
 from segue.runners.cpu.products.layout import FloatFormat, Format
 from segue.runners.cpu.products.machine_code import Kept, nothing_kept
 from segue.runners.cpu.products.processor import Target
+from segue.runners.cpu.products.tiles import floats, many, rows, tile
 
 # A descriptor: numbers that compiled code reads.
 PRODUCT, TAKE_ROW, WEIGHTS, COLUMNS, OUTPUTS, TILES, TILE_BYTES, BLOCKS = range(8)
@@ -42,7 +43,7 @@ def kernels(form: Format | FloatFormat, target: Target, kept: Kept = nothing_kep
 def module(form: Format | FloatFormat, target: Target) -> ir.Module:
     made = ir.Module(f"{form.name}.{target.flavour.name}")
     made.triple = target.triple
-    kind = Kind(target.flavour)
+    kind, of_many = Kind(target.flavour), None
     if isinstance(form, FloatFormat):
         tiles = [(n, floats.build_tile(made, kind, form, n)) for n in target.flavour.rows]
         take = floats.build_take_row(made, kind, form)
@@ -50,9 +51,10 @@ def module(form: Format | FloatFormat, target: Target) -> ir.Module:
     else:
         counts = tile.row_counts(target.flavour, form)
         tiles = [(n, tile.build(made, kind, form, n)) for n in counts]
+        of_many = many.build(made, kind, form) if many.pays(target.flavour, form) else None
         take = rows.build(made, kind, form)
         packing.build(made, target.flavour, form)
-    _product(made, target.flavour.width, form, tiles)
+    _product(made, target.flavour.width, form, tiles, of_many)
     _take_row(made, target.flavour.width, form, take)
     return made
 
@@ -77,7 +79,11 @@ def _factor(b: Builder, descriptor: Value, form: Format | FloatFormat) -> list[V
 
 
 def _product(
-    made: ir.Module, width: int, form: Format | FloatFormat, tiles: list[tuple[int, Any]]
+    made: ir.Module,
+    width: int,
+    form: Format | FloatFormat,
+    tiles: list[tuple[int, Any]],
+    of_many: Any,
 ) -> None:
     b, (descriptor, num_rows, a, scales, x, out, ldo, first, last) = _function(made, "product", 9)
     columns, is_float = _field(b, descriptor, COLUMNS), isinstance(form, FloatFormat)
@@ -99,17 +105,26 @@ def _product(
             valid = _least(b, left, number(width))
             row = cell(b, start)
             b.store(start, row)
-            for size, function in tiles:
-                with _while(b, row, b.sub(stop, number(size - 1))):
-                    m = b.load(row)
-                    place = b.add(b.mul(m, ldo), b.mul(index, number(width)))
-                    b.call(function, [
-                        weights, _field(b, descriptor, BLOCKS), b.add(inputs, b.mul(m, lda)), lda,
-                        b.add(scales, b.mul(m, b.lshr(columns, number(1)))),
-                        b.add(out, b.mul(place, number(4))), b.mul(ldo, number(4)), valid,
-                        *_factor(b, descriptor, form),
-                    ])  # fmt: skip
-                    b.store(b.add(m, number(size)), row)
+
+            def compute(function: Any, size: Value, *more: Value) -> None:
+                m = b.load(row)
+                place = b.add(b.mul(m, ldo), b.mul(index, number(width)))
+                b.call(function, [
+                    weights, _field(b, descriptor, BLOCKS), b.add(inputs, b.mul(m, lda)), lda,
+                    b.add(scales, b.mul(m, b.lshr(columns, number(1)))),
+                    b.add(out, b.mul(place, number(4))), b.mul(ldo, number(4)), valid,
+                    *_factor(b, descriptor, form), *more,
+                ])  # fmt: skip
+                b.store(b.add(m, size), row)
+
+            if of_many is not None:
+                with _while(b, row, b.sub(stop, number(many.LEAST - 1))):
+                    size = _least(b, b.sub(stop, b.load(row)), number(many.MOST))
+                    size = b.sub(size, b.urem(size, number(many.ROWS)))
+                    compute(of_many, size, size)
+            for count, function in tiles:
+                with _while(b, row, b.sub(stop, number(count - 1))):
+                    compute(function, number(count))
         b.store(stop, done)
     b.ret_void()
 

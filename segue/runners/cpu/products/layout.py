@@ -10,7 +10,7 @@ from typing import Literal
 
 GROUP = 32  # columns that share one scale of the activations
 STEP = 4  # columns of one dot product
-SCALES = 4  # words per group of activations: see tile.py
+SCALES = 4  # words per group of activations: see tiles/tile.py
 MARKS_AT = 3  # the bit of a group's first small scale where its marks begin
 
 Bits = tuple[int, int]  # byte of the block, shift to the right

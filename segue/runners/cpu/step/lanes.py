@@ -255,7 +255,7 @@ def _largest(b: Builder, x: Value, y: Value) -> Value:
 
 @define(VOID, INT, INT, INT, INT)
 def quantise(b: Builder, x: Value, a: Value, scales: Value, groups: Value) -> None:
-    """Round each group of 32 to bytes in `a`, and write its scale and sums to `scales` (see products/tile.py).
+    """Round each group of 32 to bytes in `a`, and write its scale and sums to `scales` (see products/tiles/tile.py).
 
     The scale of a group in which one is no number is none: so are all products, and in the end the logits.
     """

@@ -20,7 +20,7 @@ from segue.runners.cpu.products.formats import FORMATS
 from segue.runners.cpu.products.layout import GROUP, Format, Small
 from segue.runners.cpu.products.matrix import Matrix, pack
 from segue.runners.cpu.products.processor import Target
-from segue.runners.cpu.products.tile import SCALE, SUMS
+from segue.runners.cpu.products.tiles.tile import SCALE, SUMS
 
 KEPT = KeptCode(user_cache_dir())
 

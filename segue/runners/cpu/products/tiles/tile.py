@@ -37,7 +37,7 @@ from segue.runners.cpu.emit import (
 )
 from segue.runners.cpu.products.dots import table
 from segue.runners.cpu.products.dots.pairs import is_paired, joined, separated, spread
-from segue.runners.cpu.products.dots.vectors import Kind, Part
+from segue.runners.cpu.products.dots.vectors import Codes, Kind, Part
 from segue.runners.cpu.products.layout import GROUP, SCALES, STEP, Format
 from segue.runners.cpu.products.processor import Flavour
 from segue.runners.cpu.products.weights import Reader, prefetch
@@ -47,6 +47,8 @@ PARTS = 2  # integer sums of activations are kept for each half of a group
 SCALE, ADDED, SUMS = range(3)
 SMALL = 4  # bytes of one scale or sum of activations
 _MANY_ROWS = 4  # of a tile on ARM: see _in_turn
+
+Head = Callable[[int], Any]  # the scale and minimum of a block, for a register of outputs
 
 
 @dataclass(frozen=True)
@@ -92,22 +94,49 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
 
     A ninth parameter is the matrix's scale, if the format has one.
     """
-    kinds = [i64] * (8 + form.has_factor)
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), f"tile_{rows}")
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    b = ir.IRBuilder(function.append_basic_block())
-    weights, blocks, a, lda, scales, out, ldo, valid, *factor = function.args
+    b, args = function(module, f"tile_{rows}", 8 + form.has_factor)
+    weights, blocks, a, lda, scales, out, ldo, valid, *factor = args
     inputs = ((a, lda), (scales, b.lshr(lda, number(1))))
-    reader, width = Reader(kind, form, *factor), kind.flavour.width
+    reader = Reader(kind, form, *factor)
     each_line = 2 if _has_pairs(kind, form, rows) else 1  # rows of a line
     acc = [
         [cell(b, kind.all(kind.floats, 0.0)) for _ in range(each_line * kind.flavour.vectors)]
         for _ in range(rows // each_line)
     ]
+
+    def group(place: Value, head: Head, index: Value) -> None:
+        _group(b, reader, place, head, rows_of(b, kind, form, inputs, rows, index), acc)
+
+    each_group(b, reader, weights, blocks, group)
+    done = [[b.load(place) for place in line] for line in acc]
+    if _has_pairs(kind, form, rows):
+        done = [row for line in done for row in separated(b, line)]
+    for m, row in enumerate(done):
+        write(b, kind, row, b.add(out, b.mul(ldo, number(m))), valid)
+    b.ret_void()
+    return b.function
+
+
+def function(module: Any, name: str, parameters: int) -> tuple[Builder, Any]:
+    """A tile's function: its builder and parameters."""
+    made = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] * parameters), name)
+    made.linkage = "internal"
+    made.attributes.add("noinline")
+    return ir.IRBuilder(made.append_basic_block()), made.args
+
+
+def each_group(
+    b: Builder,
+    reader: Reader,
+    weights: Value,
+    blocks: Value,
+    work: Callable[[Value, Head, Value], None],
+) -> None:
+    """Goes over a tile's groups: the address of each, its block's scale and minimum, its number."""
+    kind, form, width = reader.kind, reader.form, reader.width
     with loop(b, blocks) as block:
         start = at(b, weights, block.index, form.kept_bytes * width)
-        head: Callable[[int], Any] = partial(_head, b, reader, start)
+        head: Head = partial(_head, b, reader, start)
         if form.groups > 1 or not _reads_late(kind):
             head = [head(v) for v in range(kind.flavour.vectors)].__getitem__
         groups = ahead(b, start, form.head_bytes * width)
@@ -115,21 +144,13 @@ def build(module: Any, kind: Kind, form: Format, rows: int) -> Any:
         def group(inside: Value, place: Value) -> None:
             index = b.add(b.mul(block.index, number(form.groups)), inside)
             prefetch(b, kind, place, form.group_bytes * width)
-            shared = [_row(b, kind, form, inputs, m, index) for m in range(rows)]
-            _group(b, reader, place, head, shared, acc)
+            work(place, head, index)
 
         if form.groups == 1:
             group(number(0), groups)
         else:
             with loop(b, number(form.groups)) as each:
                 group(each.index, at(b, groups, each.index, form.group_bytes * width))
-    done = [[b.load(place) for place in line] for line in acc]
-    if _has_pairs(kind, form, rows):
-        done = [row for line in done for row in separated(b, line)]
-    for m, row in enumerate(done):
-        write(b, kind, row, b.add(out, b.mul(ldo, number(m))), valid)
-    b.ret_void()
-    return function
 
 
 def _head(b: Builder, reader: Reader, block: Value, v: int) -> tuple[Value, Value | None]:
@@ -144,6 +165,13 @@ def _head(b: Builder, reader: Reader, block: Value, v: int) -> tuple[Value, Valu
 def _reads_late(kind: Kind) -> bool:
     """Whether scales are read where they are used: LLVM keeps the order of reads on ARM (dots/arm.py)."""
     return kind.flavour.arch == "aarch64"
+
+
+def rows_of(
+    b: Builder, kind: Kind, form: Format, inputs: Any, count: int, index: Value
+) -> list[Row]:
+    """The first rows in the group of this number; `inputs`: addresses and strides of activations and their scales."""
+    return [_row(b, kind, form, inputs, m, index) for m in range(count)]
 
 
 def _row(b: Builder, kind: Kind, form: Format, inputs: Any, m: int, index: Value) -> Row:
@@ -170,24 +198,39 @@ def _group(
     b: Builder,
     reader: Reader,
     group: Value,
-    head: Callable[[int], Any],
+    head: Head,
     shared: list[Row],
     acc: list[list[Value]],
 ) -> None:
     kind, form = reader.kind, reader.form
     has_pairs = _has_pairs(kind, form, len(shared))
+    each = 2 if has_pairs else 1
     for some in _in_turn(kind, form, len(shared), has_pairs):
-        dots = _dots(b, reader, group, some, shared)
-        scales = [_scales(b, reader, group, head(v), v) for v in some]
-        if has_pairs:
-            scales = [half for scale in scales for half in _spread(b, scale)]
-        first = some.start * (2 if has_pairs else 1)
-        for m, line in enumerate(_lines(b, kind, form, shared)):
-            for v, scale in enumerate(scales):
-                parts = [kind.as_floats(b, dot[m][v]) for dot in dots]
-                place = acc[m][first + v]
-                y = _add_products(b, scale, line, parts, b.load(place))
-                b.store(_add_minima(b, scale, line, y), place)
+        codes = reader.codes(b, group, some)
+        scales = partial(group_scales, b, reader, group, head, some)
+        own = [line[some.start * each : some.stop * each] for line in acc]
+        add_group(b, reader, codes, scales, shared, own)
+
+
+def add_group(
+    b: Builder,
+    reader: Reader,
+    codes: Codes,
+    scales: Callable[[], list[Scales]],
+    shared: list[Row],
+    acc: list[list[Value]],
+) -> None:
+    """Adds a group's products, and minima, to what outputs have so far: a variable for each row and register."""
+    kind, form = reader.kind, reader.form
+    dots = _dots(b, reader, codes, shared)
+    made = scales()
+    if _has_pairs(kind, form, len(shared)):
+        made = [half for scale in made for half in _spread(b, scale)]
+    for m, line in enumerate(_lines(b, kind, form, shared)):
+        for v, scale in enumerate(made):
+            parts = [kind.as_floats(b, dot[m][v]) for dot in dots]
+            y = _add_products(b, scale, line, parts, b.load(acc[m][v]))
+            b.store(_add_minima(b, scale, line, y), acc[m][v])
 
 
 def _in_turn(kind: Kind, form: Format, rows: int, has_pairs: bool) -> list[range]:
@@ -202,9 +245,8 @@ def _in_turn(kind: Kind, form: Format, rows: int, has_pairs: bool) -> list[range
     return [range(v, v + 1) for v in count] if has_digits or is_many else [count]
 
 
-def _dots(b: Builder, reader: Reader, group: Value, some: range, shared: list[Row]) -> Any:
+def _dots(b: Builder, reader: Reader, codes: Codes, shared: list[Row]) -> Any:
     """For each part of the group its integer sums."""
-    codes = reader.codes(b, group, some)
     each = GROUP // STEP // reader.form.parts
     dots = []
     for part in range(reader.form.parts):
@@ -236,6 +278,11 @@ def _spread(b: Builder, scales: Scales) -> list[Scales]:
     )
     sides = zip(of_scale, of_parts, of_minimum, of_minima, strict=True)
     return [Scales(*side) for side in sides]
+
+
+def group_scales(b: Builder, reader: Reader, group: Value, head: Head, some: range) -> list[Scales]:
+    """The scales of a group, for some of the tile's registers."""
+    return [_scales(b, reader, group, head(v), v) for v in some]
 
 
 def _scales(b: Builder, reader: Reader, group: Value, head: Any, v: int) -> Scales:

@@ -27,7 +27,7 @@ from segue.runners.cpu.emit import (
 from segue.runners.cpu.products.dots.vectors import Kind
 from segue.runners.cpu.products.layout import FloatFormat
 from segue.runners.cpu.products.packing import is_unsound
-from segue.runners.cpu.products.tile import write
+from segue.runners.cpu.products.tiles.tile import write
 from segue.runners.cpu.products.weights import half, prefetch
 
 
