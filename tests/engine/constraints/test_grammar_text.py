@@ -10,6 +10,7 @@ from tests.engine.constraints.guided import is_whole
 from tests.support.hostile_constraints import HARMLESS, REFUSED
 
 COMPILER = Compiler(FakeVocab(), VOCAB_SIZE)
+SOON_S = 20.0  # of the processor: most take milliseconds, none two seconds on a slow one, an emulator ten times as long
 
 
 def name(constraint: Constraint) -> str:
@@ -25,7 +26,7 @@ def test_what_cannot_be_enforced_is_refused(constraint: Constraint) -> None:
     assert refused.value.param == "it"
     assert len(refused.value.message) < 2000
     assert "backtrace" not in refused.value.message
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < SOON_S
 
 
 def test_half_a_character_is_refused() -> None:
@@ -37,7 +38,7 @@ def test_half_a_character_is_refused() -> None:
 def test_what_is_only_frightening_compiles(constraint: Constraint) -> None:
     started = time.process_time()
     COMPILER.compile(constraint)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < SOON_S
 
 
 @pytest.mark.parametrize(
