@@ -7,13 +7,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from segue.bounds import LARGE_ANSWER_ITEMS
 from segue.dialects import DIALECTS
 from segue.dialects.base import Operation, Stamp
 from segue.dialects.rendering.tally import Tally
 from segue.runners.fake import FakeLoader
 from segue.server.bundles import Bundles
 from segue.server.framing import encode
-from segue.types import Delta, Done, Event, Failed, Finished, Sampling, Usage
+from segue.types import (
+    Alternative,
+    Delta,
+    Done,
+    Event,
+    Failed,
+    Finished,
+    Sampling,
+    TokenScore,
+    Usage,
+)
 from tests.engine.harness import Bench, ask
 from tests.support.live import Live
 
@@ -71,6 +82,27 @@ def test_an_end_of_all_keeps_nothing_back(last: Event) -> None:
     assert bundles.push([last]) == [*rest, last]
     ended = Finished(0, "stop", "eos", 1)
     assert bundles.push([ended]) == [ended]
+
+
+def test_many_scores_are_not_held() -> None:
+    top = tuple(Alternative(i, b"a", -1.0) for i in range(99))
+    delta = Delta(0, "a", (1,), (TokenScore(1, b"a", -1.0, 1, top),))
+    sizes = [len(each.tokens) for each in deltas(Bundles(10**9).push([delta] * 101), 0)]
+    assert sizes == [1, *[LARGE_ANSWER_ITEMS // 100] * 5]
+
+
+def test_what_is_held_is_not_counted_again_for_each_token() -> None:
+    """A client may ask for any interval: the work of a long answer must not grow with its square."""
+    num_read = 0
+
+    class Tokens(tuple[int, ...]):
+        def __len__(self) -> int:
+            nonlocal num_read
+            num_read += 1
+            return super().__len__()
+
+    Bundles(10**9).push([Delta(0, "a", Tokens((1,))) for _ in range(300)])
+    assert num_read < 3 * 300
 
 
 BODIES: dict[str, Any] = {"prompt": "ab", "input_prefix": "ab", "input_suffix": "c", "model": "m"}
