@@ -49,6 +49,12 @@ class ClientSlots:
         self._busy: Counter[SlotKey] = Counter()
         self._waiting: defaultdict[SlotKey, list[Callable[[], None]]] = defaultdict(list)
         self._due: list[Callable[[], None]] = []
+        self._are_kept = False
+
+    def keep(self) -> None:
+        """From now on, remember what requests leave: before that nobody could have it saved. Called before the first
+        request."""
+        self._are_kept = True
 
     def key(self, tenant: str, number: int) -> SlotKey:
         """As llama.cpp's server counts: beyond the last slot comes the first."""
@@ -57,11 +63,13 @@ class ClientSlots:
     # --- requests --------------------------------------------------------------------------------
 
     def began(self, job: Job) -> None:
-        if (key := self._key_of(job)) is not None:
+        if self._are_kept and (key := self._key_of(job)) is not None:
             self._busy[key] += 1
 
     def ended(self, job: Job) -> None:
         """Remember what the first of its sequences leaves in the cache."""
+        if not self._are_kept:
+            return
         key = self._key_of(job)
         first, label = job.sequences[0], key or SlotKey(job.request.tenant, _UNNAMED)
         if first.salt is None or job.private_salts:

@@ -9,7 +9,9 @@ waits for a disk, and nothing changes while it is read: what is written is held,
 
 import contextlib
 import logging
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,12 +24,15 @@ from segue.engine.seam import Capabilities, Mix, SlotBytes
 from segue.engine.slots import slot_file
 from segue.engine.slots.names import check_name
 from segue.engine.slots.slot_file import SlotHeader, SlotReader
-from segue.errors import EngineFault, InvalidField, SegueError, Unsupported
+from segue.errors import EngineFault, InvalidField, Overloaded, SegueError, Unsupported
 from segue.types import SlotAction, SlotResult
 
 log = logging.getLogger("segue.slots")
 
 _STALE_S = 3600.0  # after which a file that is being written belongs to a process that has ended
+_MOST_ASKED = (
+    32  # actions of one API key at a time: each may have a file open, and a slot of the runner's
+)
 
 Act = Callable[[], None]
 Tell = Callable[[SlotResult | Exception], None]
@@ -69,11 +74,16 @@ class SlotActions:
         self._digests = [adapter_digests.get(name, name) for name in limits.adapters]
         self._post = post
         self._to_files: SimpleQueue[Act] = SimpleQueue()
+        self._num_asked: Counter[str] = Counter()  # by tenant: actions that are not answered
+        self._counting = threading.Lock()
+        if folder is not None and access is not None:
+            slots.keep()
 
     def ask(self, action: SlotAction, tell: Tell) -> None:
         """From any thread. `tell` is called once, from another."""
         try:
             folder, access = self._checked(action)
+            tell = self._counted(action.tenant, tell)
         except SegueError as error:
             return tell(error)
         key, path = self._slots.key(action.tenant, action.slot), folder / action.filename
@@ -99,6 +109,23 @@ class SlotActions:
         if action.verb != "erase":
             check_name(action.filename)
         return self._folder, self._access
+
+    def _counted(self, tenant: str, tell: Tell) -> Tell:
+        """A client that is gone is answered too: until then its actions wait, and count."""
+        with self._counting:
+            if self._num_asked[tenant] >= _MOST_ASKED:
+                raise Overloaded(
+                    f"{_MOST_ASKED} actions on slots of this API key are under way: wait until one has ended"
+                )
+            self._num_asked[tenant] += 1
+
+        def told(result: SlotResult | Exception) -> None:
+            with self._counting:
+                self._num_asked[tenant] -= 1
+                self._num_asked += Counter()  # without those that have none
+            tell(result)
+
+        return told
 
     # --- the files' thread -----------------------------------------------------------------------
 
@@ -219,11 +246,12 @@ class SlotActions:
             raise _refused("it was saved by another version of the kernels")
         if header.kind.layout != ours.layout:
             raise _refused("it was saved with another type of KV cache, or drafts")
-        tokens, limits = header.token_ids, self._limits
-        if not 0 < len(tokens) < limits.context_length:
+        limits = self._limits
+        if not 0 < header.num_tokens < limits.context_length:
             raise _refused(
-                f"it has {len(tokens)} tokens, and the context holds {limits.context_length}, one for an answer"
+                f"it has {header.num_tokens} tokens, and the context holds {limits.context_length}, one for an answer"
             )
+        tokens = header.token_ids
         if max(tokens) >= limits.vocab_size or header.num_bytes != access.num_bytes(len(tokens)):
             raise _refused("it is damaged")
         adapters = self._adapters_of(header)

@@ -6,7 +6,8 @@ _MOST_BYTES = 255
 # Besides control characters. The last four pass for others somewhere: a full stop, slashes, nothing at all.
 _FORBIDDEN = frozenset('/\\:*?"<>|\uff0e\u2215\u2216\ufeff\ufffd')
 _OF_DEVICES = frozenset(
-    ["CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(1, 10))]
+    ["CON", "CONIN$", "CONOUT$", "PRN", "AUX", "NUL"]
+    + [f"{port}{n}" for port in ("COM", "LPT") for n in "123456789\u00b9\u00b2\u00b3"]
 )
 
 

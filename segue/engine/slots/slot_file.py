@@ -39,6 +39,10 @@ class SlotHeader(msgspec.Struct, frozen=True, kw_only=True):
     num_bytes: Annotated[int, msgspec.Meta(ge=0)]  # of the slot
 
     @property
+    def num_tokens(self) -> int:
+        return len(self.tokens) // 4
+
+    @property
     def token_ids(self) -> list[int]:
         found: list[int] = np.frombuffer(self.tokens, "<u4").tolist()
         return found

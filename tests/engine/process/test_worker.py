@@ -116,6 +116,7 @@ def test_an_action_whose_slot_became_idle_is_not_passed_by_further_steps(
 ) -> None:
     worker = Inside(monkeypatch).worker
     slots, acted = worker._client_slots, threading.Event()
+    slots.keep()
     job = prepare(ask("x", client_slot=3), worker._loaded.model)
     slots.began(job)
     slots.when_idle(slots.key("", 3), acted.set)

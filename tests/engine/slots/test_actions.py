@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.errors import EngineFault, InvalidField, Unavailable, Unsupported
+from segue.errors import EngineFault, InvalidField, Overloaded, Unavailable, Unsupported
 from segue.types import SlotResult
 from tests.engine.harness import ask
 from tests.engine.slots.acting import PROMPT, Acting, bench, labelled
@@ -135,6 +135,27 @@ def test_an_action_waits_for_the_requests_of_its_slot(tmp_path: Path) -> None:
     assert saved.num_tokens == len(PROMPT) + 19
 
 
+def test_one_key_has_only_so_many_actions_under_way(tmp_path: Path) -> None:
+    """They wait for a request that may be long, with files open, and also after their clients have left."""
+    acting = Acting(bench(), tmp_path)
+    acting.bench.run(labelled())
+    acting.done("save")
+    acting.bench.submit(labelled(max_tokens=20))
+    acting.bench.step()
+    told = [acting.ask("restore") for _ in range(40)]
+    acting.settle()
+    refused = [answer for [answer] in filter(None, told)]
+    assert len(refused) == 8
+    assert all(isinstance(answer, Overloaded) for answer in refused)
+    assert acting.done("erase", tenant="another") == SlotResult(num_tokens=0)
+    while acting.bench.step():
+        acting.turn()
+    acting.settle()
+    assert all(isinstance(answer, SlotResult) for [answer] in told[:32])
+    assert isinstance(acting.done("restore"), SlotResult)
+    assert not acting.actions._num_asked
+
+
 def test_a_text_that_another_goes_on_with_is_saved_as_it_was(tmp_path: Path) -> None:
     acting = Acting(bench(num_slots=2), tmp_path)
     text = text_after(acting)
@@ -158,6 +179,8 @@ def test_without_a_folder_or_a_runner_that_can(tmp_path: Path, verb: str) -> Non
     with pytest.raises(Unsupported, match="Start it with `--slot-save-path`"):
         nowhere.done(verb)  # type: ignore[arg-type]
     assert not nowhere.actions.threads
+    nowhere.bench.run(labelled(), labelled(slot=None))
+    assert not nowhere.bench.scheduler.client_slots._texts, "of requests nobody can save"
     cannot = Acting(bench(), tmp_path)
     cannot.actions._access = None
     with pytest.raises(Unsupported, match="Segue's own kernels"):

@@ -43,6 +43,8 @@ def test_plain_names_pass(name: str) -> None:
         ("nul", "device"),
         ("NUL.bin", "device"),
         ("com1 .txt", "device"),
+        ("COM\u00b9.bin", "device"),
+        ("conout$", "device"),
     ],
 )
 def test_others_are_refused_and_told_why(name: str, why: str) -> None:

@@ -57,6 +57,18 @@ def test_a_damaged_file_evicts_nothing(tmp_path: Path) -> None:
         acting.done("restore", filename="none")
 
 
+def test_of_too_many_tokens_no_list_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crafted header may have millions, and a list of them takes the interpreter from the step thread."""
+    acting, small = Acting(bench(), tmp_path), Acting(bench(context_length=16), tmp_path)
+    acting.bench.run(labelled())
+    acting.done("save")
+    monkeypatch.delattr(slot_file.SlotHeader, "token_ids")
+    with pytest.raises(InvalidField, match="the context holds 16"):
+        small.done("restore")
+
+
 def test_a_file_that_says_what_no_slot_holds_is_refused(tmp_path: Path) -> None:
     """Its digest is right: somebody wrote it so."""
     acting = Acting(bench(context_length=32), tmp_path)
