@@ -1,5 +1,6 @@
 """`make serve` where nothing need be installed, and no package index can be reached."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.installed import missing
+from tests.support.installed import elsewhere, missing
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -32,6 +33,34 @@ def test_what_is_missing_is_named(change: dict[str, object], told: str | None) -
     assert missing(PROJECT | change) == ([told] if told else [])
 
 
+def installed_from(folder: Path, site: Path) -> None:
+    """What pip leaves of an editable installation."""
+    facts = site / "segue-0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: segue\nVersion: 0\n")
+    groups = {"console_scripts": PROJECT["scripts"], **PROJECT["entry-points"]}
+    lines = [
+        line
+        for group, rows in groups.items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in rows.items()))
+    ]
+    (facts / "entry_points.txt").write_text("\n".join(lines))
+    told = {"url": folder.as_uri(), "dir_info": {"editable": True}}
+    (facts / "direct_url.json").write_text(json.dumps(told))
+
+
+def test_a_copy_of_a_clone_is_not_what_was_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "a clone, copied"
+    installed_from(own, tmp_path / "site")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert elsewhere(own) == ""
+    assert elsewhere(tmp_path / "clone") == own.as_uri()
+    (tmp_path / "site" / "segue-0.dist-info" / "direct_url.json").unlink()
+    assert elsewhere(own) == "an index"
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_make_serve_asks_no_index_for_what_is_here(tmp_path: Path) -> None:
     """After `git pull` pyproject.toml is newer than what was installed by it."""
@@ -45,7 +74,9 @@ def test_make_serve_asks_no_index_for_what_is_here(tmp_path: Path) -> None:
     for name, does in (("python", f'exec "{sys.executable}" "$@"'), ("segue", 'echo "$@"')):
         (bin / name).write_text(f"#!/bin/sh\n{does}\n")
         (bin / name).chmod(0o755)
+    installed_from(tmp_path, tmp_path / "site")
     unreachable = os.environ | {
+        "PYTHONPATH": str(tmp_path / "site"),
         "PIP_INDEX_URL": "http://127.0.0.1:9/",
         "PIP_CONFIG_FILE": os.devnull,
     }

@@ -1,14 +1,17 @@
-"""Whether this environment has what pyproject.toml asks for: then no package index need be asked.
+"""Whether this environment has what pyproject.toml asks for, and runs this folder: then no package index need be asked.
 
 `python tests/support/installed.py [EXTRA]` exits with 1 if something is missing, and names it.
 """
 
+import json
 import sys
 import tomllib
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from packaging.requirements import Requirement
 
@@ -46,5 +49,18 @@ def _commands(name: str = "segue") -> set[tuple[str, str, str]]:
         return set()
 
 
+def elsewhere(folder: Path, name: str = "segue") -> str:
+    """Where the project was installed from, if not from this folder: a clone that was copied or moved with its
+    environment would run the code of the old one, or nothing."""
+    try:
+        told = distribution(name).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return ""
+    url = str(json.loads(told)["url"]) if told else "an index"
+    source = Path(url2pathname(urlsplit(url).path))
+    return "" if url.startswith("file:") and source.resolve() == folder.resolve() else url
+
+
 if __name__ == "__main__":
-    sys.exit(", ".join(missing(tomllib.loads(PROJECT.read_text())["project"], *sys.argv[1:])) or 0)
+    found = missing(tomllib.loads(PROJECT.read_text())["project"], *sys.argv[1:])
+    sys.exit(", ".join(found) or elsewhere(PROJECT.parent) or 0)
