@@ -194,7 +194,7 @@ class Understanding(Sectioned):
         given = list(args)
         try:
             return super().parse_args(ctx, args)
-        except click.NoSuchOption:
+        except (click.NoSuchOption, click.BadParameter):  # -ngl is read as -n with the value gl
             answers = self._answers(given, self.get_params(ctx))
             if len(answers) < 2 and not {*self.foreign.values()} & {*answers.values()}:
                 raise  # click tells which of ours are near

@@ -61,6 +61,8 @@ def test_all_flags_of_another_server_are_answered_at_once() -> None:
         (["hi", "--temp=0"], "--temperature N"),
         (["Once", "upon"], "in quotes"),
         (["hi", "--port", "9000"], "--url http://HOST:PORT"),
+        (["hi", "-ngl", "99"], "--engine vllm"),
+        (["hi", "-n", "5", "--max-tokens", "x"], "'x' is not a valid integer range"),
     ],
 )
 def test_complete_knows_those_of_other_programs(arguments: list[str], advice: str) -> None:
