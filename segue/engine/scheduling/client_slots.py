@@ -117,7 +117,8 @@ class ClientSlots:
     # --- what: called while no step is open --------------------------------------------------------
 
     def hold(self, key: SlotKey) -> Held:
-        """As much of the slot's text as is in memory. It stays there until `let_go`. Raises InvalidField."""
+        """As much of the slot's text as is in memory: its prompt at least. It stays there until `let_go`. Raises
+        InvalidField."""
         text = self._texts.get(self._filled(key))
         if text is None:
             raise InvalidField(
@@ -126,7 +127,8 @@ class ClientSlots:
                 _FIELD,
             )
         match = self._memory.left_of(text.tokens, text.salt)
-        if match is None:
+        # All prompts may begin alike: that is no reason to write a token over a file that has thousands.
+        if match is None or match.length < min(text.num_prompt, len(text.tokens)):
             raise InvalidField(
                 f"slot {key.number} holds nothing any more: its place was needed, so send its prompt again",
                 _FIELD,

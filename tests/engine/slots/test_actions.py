@@ -3,8 +3,10 @@
 import errno
 import os
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
+from msgspec.structs import replace
 
 from segue.errors import EngineFault, InvalidField, Overloaded, Unavailable, Unsupported
 from segue.types import SlotResult
@@ -90,6 +92,17 @@ def test_a_text_whose_place_was_needed_is_saved_no_more(tmp_path: Path) -> None:
         acting.bench.run(ask(f"{number} of others", max_tokens=2))
     with pytest.raises(InvalidField, match="nothing any more"):
         acting.done("save")
+
+
+def test_a_beginning_that_others_share_is_not_written_over_a_prompt(tmp_path: Path) -> None:
+    acting = Acting(bench(num_slots=2), tmp_path)
+    acting.bench.run(labelled(slot=1))
+    saved = acting.done("save", 1)
+    for prompt in ("x of others", "y of others", f"{PROMPT[:9]} of others"):
+        acting.bench.run(ask(prompt, max_tokens=2))
+    with pytest.raises(InvalidField, match="nothing any more"):
+        acting.done("save", 1)
+    assert acting.done("restore", 1) == replace(saved, seconds=ANY)
 
 
 def test_what_is_saved_stays_while_it_is_written(tmp_path: Path) -> None:
