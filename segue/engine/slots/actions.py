@@ -30,9 +30,7 @@ from segue.types import SlotAction, SlotResult
 log = logging.getLogger("segue.slots")
 
 _STALE_S = 3600.0  # after which a file that is being written belongs to a process that has ended
-_MOST_ASKED = (
-    32  # actions of one API key at a time: each may have a file open, and a slot of the runner's
-)
+_MOST_ASKED = 32  # actions of one API key: each may have a file open, and a slot of the runner's
 
 Act = Callable[[], None]
 Tell = Callable[[SlotResult | Exception], None]
