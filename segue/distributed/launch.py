@@ -129,9 +129,7 @@ class Launched:
     give_up: Callable[[], None]  # from then on the engine counts as dead
     can_draw: bool = True  # whether Segue's own sampler can draw
     can_cut: bool = True  # whether filters can have an order that vLLM lacks
-    can_score_asked: bool = (
-        True  # whether scores of tokens by id leave those of other requests as they are
-    )
+    can_score_asked: bool = True  # scores of tokens by id leave those of other requests as they are
     room: Room | None = None  # for tokens that a request names; None: for all
     # LoRA adapters by name, as vLLM's requests
     adapters: Mapping[str, Any] = dataclasses.field(default_factory=dict)

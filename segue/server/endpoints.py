@@ -156,9 +156,11 @@ class Completions:
 
     def _parse(self, body: bytes, stamp: Stamp, record: RequestRecord) -> Call:
         sent = decode(body)
-        told = dict(record.headers).get(self.operation.priority_header, b"").strip()
-        if self.policy.heeds_priorities and _NUMBER.fullmatch(told) and isinstance(sent, dict):
-            sent["priority"] = int(told)
+        header = self.operation.priority_header
+        if header and self.policy.heeds_priorities and isinstance(sent, dict):
+            told = dict(record.headers).get(header, b"").strip()
+            if _NUMBER.fullmatch(told):
+                sent["priority"] = int(told)
         return self.operation.parse(sent, stamp, self.policy.defaults)
 
     async def _submit(
