@@ -3,6 +3,7 @@
 SegueError
 ├── RequestError                 the caller can mend it
 │   ├── MalformedHttp            400 malformed_http
+│   ├── TlsSpoken                400 tls_not_spoken           https:// to this port of http://
 │   ├── MalformedBody            400 invalid_json
 │   ├── InvalidField             400 invalid_value            names the field
 │   ├── PromptTooLong            400 context_length_exceeded
@@ -59,6 +60,10 @@ class RequestError(SegueError):
 
 class MalformedHttp(RequestError):
     code = "malformed_http"
+
+
+class TlsSpoken(RequestError):
+    code = "tls_not_spoken"
 
 
 class MalformedBody(RequestError):

@@ -34,6 +34,7 @@ from segue.server.admission.admission import Admission, Refusal
 from segue.server.framing import Header
 from segue.server.transport.chunk_writer import offer_chunks
 from segue.server.transport.heads import HTTP_1_0, target_of, wrong_coding, wrong_version
+from segue.server.transport.not_http import unreadable
 from segue.server.transport.old_http import without_chunks
 from segue.server.transport.write_alarm import WriteAlarm, num_in_system
 
@@ -117,8 +118,8 @@ class Connection(HttpToolsProtocol):
         try:
             self._parse(data)
         except httptools.HttpParserError:
-            wrong = self._wrong or wrong_version(self.parser.get_http_version())
-            self._refuse_malformed(wrong or MalformedHttp("This is not an HTTP/1.1 request."))
+            wrong = self._wrong or unreadable(self.parser.get_http_version(), data)
+            self._refuse_malformed(wrong)
             return
         if self._num_framing_bytes > MAX_HEAD_BYTES + self._num_body_bytes:
             self._refuse_malformed(_too_large())
