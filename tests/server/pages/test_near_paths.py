@@ -2,7 +2,14 @@ import pytest
 
 from segue.server.pages.near_paths import hint_of
 
-SERVED = {"/v1/completions", "/v1/models", "/vllm/v1/completions", "/tokenize", "/api/generate"}
+SERVED = {
+    "/v1/completions",
+    "/v1/models",
+    "/vllm/v1/completions",
+    "/tokenize",
+    "/api/generate",
+    "/slots/{id_slot}",
+}
 
 
 @pytest.mark.parametrize(
@@ -34,6 +41,11 @@ SERVED = {"/v1/completions", "/v1/models", "/vllm/v1/completions", "/tokenize", 
         ("/API/Generate", "Is /api/generate meant?"),
         ("/api/chat", "Chat is not served here, only completions: POST /api/generate."),
         ("/api/pull", "Models are chosen when the server is started, by segue serve."),
+        ("/v1/completoins", "Is /v1/completions meant?"),
+        ("/v2/completions", "Is /v1/completions meant?"),
+        ("/tokenise", "Is /tokenize meant?"),
+        ("/slots/{idslot}", ""),
+        ("/v1/completions/" + 50 * "x", ""),
         ("/", ""),
         ("", ""),
         ("/wp-login.php", ""),
