@@ -141,9 +141,17 @@ FOREIGN = {
 
 _PROMPT = 'write the prompt itself: segue complete "PROMPT"'
 _SERVER = "here it is --url http://HOST:PORT"
+_ONE_PROMPT = "one prompt is completed; -n N gives several answers to it"
+_ONCE = "a prompt is completed as it is, once: there is no chat"
+_FEW_SETTINGS = "it is a field of a request: a server has it, and LLM().complete in Python"
+_HELD_BY_BOTH = {_ROWS, _KV_TYPE, _NO_GPU, _MEMORY, _CORES, _ROTATION, FOREIGN["-fa"]}
 
 # The same for `segue complete`: flags of llama-cli, and of `vllm complete`.
 FOREIGN_TO_COMPLETE = {
+    **{flag: words for flag, words in FOREIGN.items() if words in _HELD_BY_BOTH},
+    **dict.fromkeys(("--repeat-penalty", "--presence-penalty", "--samplers"), _FEW_SETTINGS),
+    **dict.fromkeys(("--frequency-penalty", "--repeat-last-n", "--mirostat"), _FEW_SETTINGS),
+    "--ignore-eos": _FEW_SETTINGS,
     "-m": "here it is --model FILE.gguf",
     **dict.fromkeys(("-hf", "-hfr", "--hf-repo"), "here it is --model OWNER/REPO:QUANT"),
     "--model-name": "here it is --model NAME",
@@ -158,7 +166,10 @@ FOREIGN_TO_COMPLETE = {
     **dict.fromkeys(("-j", "-jf", "--json-schema-file"), "here it is --json-schema @FILE"),
     **dict.fromkeys(("--host", "--port"), _SERVER),
     "--api-key": "the key is read from SEGUE_API_KEY",
-    **dict.fromkeys(("-ngl", "--gpu-layers", "--n-gpu-layers"), _NO_GPU),
+    **dict.fromkeys(("-np", "--parallel", "-ns", "--sequences"), _ONE_PROMPT),
+    **dict.fromkeys(("-cnv", "--conversation", "-no-cnv", "--no-conversation"), _ONCE),
+    **dict.fromkeys(("-st", "--single-turn", "-i", "--interactive", "-sys"), _ONCE),
+    "--no-display-prompt": "the prompt is printed with --echo only",
 }
 
 # Command there → what would be right here. They are Ollama's, but for the last.

@@ -62,6 +62,10 @@ def test_all_flags_of_another_server_are_answered_at_once() -> None:
         (["Once", "upon"], "in quotes"),
         (["hi", "--port", "9000"], "--url http://HOST:PORT"),
         (["hi", "-ngl", "99"], "--engine vllm"),
+        (["hi", "-np", "4"], "-n N gives several answers"),
+        (["-no-cnv", "hi"], "there is no chat"),
+        (["hi", "--repeat-penalty", "1.1"], "a field of a request"),
+        (["hi", "-ctk", "q8_0"], "--kv-type"),
         (["hi", "-n", "5", "--max-tokens", "x"], "'x' is not a valid integer range"),
     ],
 )
