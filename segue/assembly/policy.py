@@ -45,7 +45,7 @@ def build_policy(settings: Settings) -> Policy:
         max_body_bytes=settings.max_body_bytes,
         body_timeout_s=settings.body_timeout_s,
         request_timeout_s=settings.request_timeout_s,
-        heeds_priorities=settings.scheduling_policy == "priority",
+        heeds_priorities=_scheduling_policy(settings) == "priority",
         stream_interval=settings.stream_interval,
         fim_only=settings.infill == "fim-only",
         client_keep_alive=keys is None
@@ -54,6 +54,16 @@ def build_policy(settings: Settings) -> Policy:
         log_prompts=settings.log_prompts,
         defaults=_defaults(settings),
     )
+
+
+def _scheduling_policy(settings: Settings) -> str:
+    """vLLM's option of that name counts before ours, as it does in its engine."""
+    chosen: str = settings.scheduling_policy
+    for option in settings.vllm_options:
+        name, _, text = option.partition("=")
+        if name.strip().replace("-", "_") == "scheduling_policy":
+            chosen = text.strip('" ')
+    return chosen
 
 
 def _defaults(settings: Settings) -> Defaults:
