@@ -177,7 +177,7 @@ async def _serve_several(
     listener: socket.socket,
     sockets: WorkerSockets,
     settings: config.Settings,
-    report: Report = silent,
+    report: Report,
 ) -> None:
     """The same, but server processes answer, and this one sees to them."""
     num_processes, started = settings.server_processes, int(time.time())

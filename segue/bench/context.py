@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def costs(
-    runner: CpuRunner, lengths: list[int], clock: Callable[[], float], sequences: int = 1
+    runner: CpuRunner, lengths: list[int], clock: Callable[[], float], sequences: int
 ) -> list[tuple[int, float, float]]:
     """Length, milliseconds of a prompt's token and of an answer's token there."""
     rows, past = [], 0

@@ -134,12 +134,3 @@ def test_there_is_a_page_for_each_of_the_six() -> None:
     ]
     named = {name for text in addresses for name in re.findall(r"8080/(\w+)", text)[:1]}
     assert named == {dialect.name for dialect in DIALECTS} - {"openai"}
-
-
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name
-)
-def test_every_link_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target

@@ -145,10 +145,10 @@ async def closed_loop(
 
 
 async def open_loop(
-    target: Target, body: Callable[[int], Body], rate: float, seconds: float, seed: int = 0
+    target: Target, body: Callable[[int], Body], rate: float, seconds: float
 ) -> list[Outcome]:
     """So many requests per second, at random moments, whether or not the earlier ones were answered."""
-    moments, clock, started = random.Random(seed), 0.0, time.perf_counter()
+    moments, clock, started = random.Random(0), 0.0, time.perf_counter()
     asked: list[asyncio.Task[Outcome]] = []
     for number in itertools.count():
         clock += moments.expovariate(rate)

@@ -57,7 +57,7 @@ class _NoRedirects(HTTPRedirectHandler):
 _OPENER = build_opener(_NoRedirects)
 
 
-def ask_server(url: str, body: Chunk, key: str = "") -> Iterator[Chunk]:
+def ask_server(url: str, body: Chunk, key: str) -> Iterator[Chunk]:
     """The chunks of a server. `url`: its address, with or without /v1. Raises SegueError."""
     headers = {"content-type": "application/json", "user-agent": f"segue/{__version__}"}
     if key:

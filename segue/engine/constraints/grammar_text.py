@@ -50,7 +50,7 @@ class _Asked(NamedTuple):
     ignored: dict[str, None]  # is added to
 
 
-def grammar_text(constraint: Constraint, known: KnownTokens | None = None) -> GrammarText:
+def grammar_text(constraint: Constraint, known: KnownTokens | None) -> GrammarText:
     """The text to compile. `known`: the model's tokens, of which structural tags may speak. Raises GrammarError."""
     value, most = constraint.value, MAX_CHARS[constraint.kind]
     texts = (value,) if isinstance(value, str) else value

@@ -188,7 +188,7 @@ class Memory:
         if sequence.slot is not None:
             self._cache.remove(sequence.slot)
 
-    def retire(self, sequence: Sequence, keep: bool = True) -> None:
+    def retire(self, sequence: Sequence, keep: bool) -> None:
         """The sequence stops running: its slot becomes a cached prefix (`keep`) or free."""
         slot, sequence.slot = sequence.slot, None
         if slot is None:

@@ -112,12 +112,12 @@ class PrefixCache:
         length = min(length, len(entry.scores) + 1)
         return Match(slot, length, entry.scores.first(length - 1).narrowed(num_top))
 
-    def common(self, tokens: Sequence[int], salt: str = "") -> int:
+    def common(self, tokens: Sequence[int], salt: str) -> int:
         """How many of the first tokens any entry shares, whether it ends there or goes on."""
         path = self._descend(tokens, salt)
         return path[0][1] if path else 0
 
-    def about(self, tokens: Sequence[int], num_shared: int, salt: str = "") -> set[int]:
+    def about(self, tokens: Sequence[int], num_shared: int, salt: str) -> set[int]:
         """Slots that hold a prefix of these tokens, or begin with their first `num_shared`."""
         return {
             slot

@@ -11,10 +11,10 @@ _OF_DEVICES = frozenset(
 )
 
 
-def check_name(name: str, param: str = "filename") -> None:
+def check_name(name: str) -> None:
     """Raises InvalidField, which says what is wrong with it."""
     if wrong := _wrong(name):
-        raise InvalidField(f"{param} must be a plain name of a file: {wrong}", param)
+        raise InvalidField(f"filename must be a plain name of a file: {wrong}", "filename")
 
 
 def _wrong(name: str) -> str | None:

@@ -33,7 +33,7 @@ ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 4, "await_left": 1, "te
 _MODULE = "segue.runners.cpu.compile"
 
 
-def step_key(target: Target, kv_type: KvType = "f16") -> str:
+def step_key(target: Target, kv_type: KvType) -> str:
     """The cache key: a digest of everything that the machine code depends on."""
     machine = "\0".join((target.triple, target.cpu, target.features, kv_type)).encode()
     return f"{sources_digest()}-{hashlib.sha256(machine).hexdigest()[:16]}"

@@ -24,7 +24,7 @@ def zeros(shape: tuple[int, ...] | int, kind: Any, huge: bool = False) -> NDArra
     return np.frombuffer(taken, kind, count).reshape(shape)
 
 
-def pages(num_bytes: int, huge: bool = False) -> mmap.mmap:
+def pages(num_bytes: int, huge: bool) -> mmap.mmap:
     """Memory filled with zeros. Raises Incompatible if the system does not give so much."""
     try:
         taken = mmap.mmap(-1, num_bytes, **_PRIVATE)

@@ -74,7 +74,6 @@ class Limiter:
         self.limits = limits
         self.clock = clock
         self.ledger = ledger or Ledger()
-        self.num_refused = 0
         self._keys: dict[str, _Key] = {}
         with self.ledger.lock:
             self.ledger.last_start = self.ledger.last_start or clock()
@@ -85,13 +84,9 @@ class Limiter:
             self._check(tenant)
 
     def _check(self, tenant: str) -> _Key:
-        key, now = self._key(tenant), self.clock()
-        try:
-            self._check_queue(key, bool(tenant))
-            self._check_key(key, now)
-        except Overloaded:
-            self.num_refused += 1
-            raise
+        key = self._key(tenant)
+        self._check_queue(key, bool(tenant))
+        self._check_key(key, self.clock())
         return key
 
     def admit(self, tenant: str) -> "Permit":

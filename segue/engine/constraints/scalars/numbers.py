@@ -337,7 +337,7 @@ def _multiple_regex(step: Fraction) -> str:
     return rf"-?(?:{'|'.join(map(str, few))}|[1-9][0-9]*(?:{'|'.join(ends)}))(?:\.0+)?"
 
 
-def by_json(numbers: Numbers, *, is_short: bool = False) -> str | None:
+def by_json(numbers: Numbers, *, is_short: bool) -> str | None:
     """A schema for the compiler's own numbers, where those are exact: multiples within closed bounds. `is_short`: of
     no more digits than doubles hold."""
     numbers, step = numbers.within(_SAFE) if is_short else numbers, numbers.step

@@ -50,7 +50,7 @@ def _spelled(code: int, escapes: str) -> str:
     return chr(code)
 
 
-def in_json(node: Node, escapes: str = ALL_ESCAPES) -> Node:
+def in_json(node: Node, escapes: str) -> Node:
     """What spells the texts of a node within a JSON string."""
     match node:
         case Chars(ranges):
@@ -90,7 +90,7 @@ def _meet(one: tuple[Range, ...], other: tuple[Range, ...]) -> tuple[Range, ...]
 
 
 @lru_cache(64)
-def string_of(node: Node, escapes: str | None = ALL_ESCAPES) -> str:
+def string_of(node: Node, escapes: str | None) -> str:
     """A regular expression for the JSON strings whose text matches the node; without escapes, for the texts."""
     if escapes is None:
         return _group(node)

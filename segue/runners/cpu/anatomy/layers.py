@@ -208,7 +208,7 @@ def pairs_of(header: GgufHeader, family: Family, is_windowed: bool = False) -> i
     return rotated_dimensions(header, family, is_windowed) // 2
 
 
-def rotated_dimensions(header: GgufHeader, family: Family, is_windowed: bool = False) -> int:
+def rotated_dimensions(header: GgufHeader, family: Family, is_windowed: bool) -> int:
     """How many dimensions of a head RoPE rotates."""
     count = header.count("rope.dimension_count") or head_size(header)
     if is_windowed:

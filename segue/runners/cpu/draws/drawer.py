@@ -66,7 +66,7 @@ _LARGEST = 1 << 31
 _row = itemgetter(0)  # of a draw
 
 
-def draws_code(target: Target, kept: Kept = nothing_kept) -> int:
+def draws_code(target: Target, kept: Kept) -> int:
     """The address of the kernel that draws."""
     return machine_code.load_module("draws", chain.module, [chain.NAME], target, kept)[chain.NAME]
 

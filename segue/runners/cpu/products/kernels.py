@@ -11,7 +11,7 @@ from segue.runners.cpu.products import machine_code, packing
 from segue.runners.cpu.products.dots.vectors import Kind
 from segue.runners.cpu.products.formats import FLOATS, FORMATS
 from segue.runners.cpu.products.layout import FloatFormat, Format
-from segue.runners.cpu.products.machine_code import Kept, nothing_kept
+from segue.runners.cpu.products.machine_code import Kept
 from segue.runners.cpu.products.processor import Target
 from segue.runners.cpu.products.tiles import floats, many, rows, tile
 
@@ -34,7 +34,7 @@ class Kernels:
 
 
 @cache
-def kernels(form: Format | FloatFormat, target: Target, kept: Kept = nothing_kept) -> Kernels:
+def kernels(form: Format | FloatFormat, target: Target, kept: Kept) -> Kernels:
     key, names = f"products-{form.name}", ["product", "take_row", "pack"]
     found = machine_code.load(key, lambda: module(form, target), names, target, kept)
     return Kernels(**found)

@@ -24,7 +24,7 @@ class Kv:
         context: int,
         kv_bytes: int | None,
         num_slots: int,
-        kv_type: KvType = "f16",
+        kv_type: KvType,
     ):
         each = BLOCK * token_bytes(anatomy.by_layer, kv_type)
         self.num_blocks = _num_blocks(each, context, kv_bytes, num_slots)

@@ -15,7 +15,7 @@ class Slots:
         context: int,
         kv_bytes: int | None,
         num_slots: int,
-        kv_type: KvType = "f16",
+        kv_type: KvType,
     ):
         """`num_slots`: how many are wanted; states may take more memory than is there for so many."""
         self.states = States(anatomy, num_slots) if anatomy.has_states else None

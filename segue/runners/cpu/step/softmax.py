@@ -54,7 +54,7 @@ class Softmax:
 
     def __init__(self, target: Target, kept: Kept = nothing_kept) -> None:
         found = machine_code.load_module("softmax", module, ["weigh", "fold"], target, kept)
-        self._weigh, self._fold = (_callable(found[name], 4) for name in ("weigh", "fold"))
+        self._weigh, self._fold = (_callable(found[name]) for name in ("weigh", "fold"))
 
         self._near = _Near()
 
@@ -72,9 +72,8 @@ class Softmax:
         self._fold(address(values), values.size, out.size, address(out))
 
 
-def _callable(place: int, num_ints: int) -> Callable[..., None]:
-    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * num_ints)
-    return kind(place)
+def _callable(place: int) -> Callable[..., None]:
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(place)
 
 
 def module(target: Target) -> ir.Module:

@@ -50,10 +50,10 @@ def wrong_rwkv(header: GgufHeader, family: Family) -> str | None:
     shifts, mixes = shifts_of(header), 1 + family.is_feed_forward_shifted
     if shifts != mixes:
         return f"layers keep {shifts} rows of the past, and mix {mixes}"
-    return (_wrong_wkv6 if family.mixer == "wkv6" else _wrong_lerps)(header, family)
+    return _wrong_wkv6(header, family) if family.mixer == "wkv6" else _wrong_lerps(header)
 
 
-def _wrong_lerps(header: GgufHeader, family: Family) -> str | None:
+def _wrong_lerps(header: GgufHeader) -> str | None:
     names = {tensor.name for tensor in header.tensors}
     for tensor in header.tensors:
         start, lerps, _ = tensor.name.partition("lerp_fused")
