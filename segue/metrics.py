@@ -44,6 +44,12 @@ ROWS = (
     Row("slots_used", "gauge", "Slots that hold a sequence.", lambda s: s.slots_used),
     Row("slots", "gauge", "Slots there are.", lambda s: s.slots_total),
     Row("kv_tokens_used", "gauge", "Tokens in the KV memory.", lambda s: s.cells_used),
+    Row(
+        "kv_tokens_running",
+        "gauge",
+        "Of these, of running sequences; the others are cached prefixes, which make room.",
+        lambda s: s.cells_running,
+    ),
     Row("kv_tokens", "gauge", "Tokens the KV memory can hold.", lambda s: s.cells_total),
     Row("steps", "counter", "Steps of the model.", lambda s: s.steps),
     Row("prompt_tokens", "counter", "Prompt tokens read.", lambda s: s.prompt_tokens),

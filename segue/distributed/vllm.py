@@ -146,6 +146,7 @@ class VllmEngine:
             slots_used=now.running,
             slots_total=limits.num_slots * now.num_engines,
             cells_used=round(now.kv_usage * limits.num_cells),
+            cells_running=round(now.kv_usage * limits.num_cells),
             cells_total=limits.num_cells,
             steps=now.steps,
             preemptions=now.preemptions,

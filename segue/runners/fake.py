@@ -5,7 +5,7 @@ For tests of the engine in milliseconds, and for `--runner fake`, which measures
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -134,6 +134,11 @@ class FakeRunner:
     @property
     def cells_free(self) -> int:
         return self._capabilities.num_cells - len(self._references)
+
+    def cells_held(self, slots: Iterable[int]) -> int:
+        return len(
+            {cell for slot in slots if slot in self.slots for cell in self.slots[slot].cells}
+        )
 
     def decode(self, spans: Sequence[Span]) -> Logits:
         self._check_closed("decode")

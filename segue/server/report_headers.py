@@ -56,7 +56,7 @@ def infill_header(method: InfillMethod | None) -> list[Header]:
 def load_report(wanted: bytes, stats: Stats) -> list[Header]:
     """The engine's load for a balancer, in the one of ORCA's formats that it wants; in another one there is none."""
     figures = {
-        "kv_cache_usage_perc": stats.cells_used / max(1, stats.cells_total),
+        "kv_cache_usage_perc": stats.cells_running / max(1, stats.cells_total),
         "num_requests_waiting": float(stats.waiting),
     }
     listed = ", ".join(f"named_metrics.{name}={value}" for name, value in figures.items())

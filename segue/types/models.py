@@ -79,6 +79,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     slots_used: int = 0
     slots_total: int = 0
     cells_used: int = 0
+    cells_running: int = 0  # of these, those of running sequences; cached prefixes give theirs up where room is needed
     cells_total: int = 0
     steps: int = 0
     prompt_tokens: int = 0

@@ -11,7 +11,7 @@ from segue.types import Stats
 from tests.support.live import Live
 
 PATH = "/vllm/v1/completions"
-STATS = Stats(cells_used=30, cells_total=120, waiting=4)
+STATS = Stats(cells_used=110, cells_running=30, cells_total=120, waiting=4)
 
 
 def test_the_load_in_both_formats() -> None:

@@ -13,8 +13,8 @@ METRICS = (
     Metric(
         "vllm:kv_cache_usage_perc",
         "gauge",
-        "How much of the KV memory is used; 1 is all of it.",
-        lambda s: s.cells_used / s.cells_total if s.cells_total else 0.0,
+        "How much of the KV memory running sequences have; 1 is all of it. Cached prefixes make room.",
+        lambda s: s.cells_running / max(1, s.cells_total),
     ),
     Metric("vllm:prompt_tokens_total", "counter", "Prompt tokens read.", lambda s: s.prompt_tokens),
     Metric(

@@ -117,6 +117,9 @@ class Scheduler:
             slots_total=state.limits.num_slots,
             cells_used=state.limits.num_cells - state.runner.cells_free,
             cells_total=state.limits.num_cells,
+            cells_running=state.runner.cells_held(
+                s.slot for s in state.running if s.slot is not None
+            ),
             evictions=state.memory.num_evictions,
             **vars(state.counts),
         )

@@ -1,6 +1,6 @@
 """What the engine asks of a runner: step by step, sync, from one thread."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -68,6 +68,9 @@ class Runner(Protocol):
     @property
     def cells_free(self) -> int:
         """Cells that spans can still take; a span may need up to a block more than its tokens."""
+
+    def cells_held(self, slots: Iterable[int]) -> int:
+        """Cells that these slots have: one that several of them share counts once."""
 
     def decode(self, spans: Sequence[Span]) -> Logits:
         """One step. Rows in the order of the spans, each span's trailing tokens in order.

@@ -10,7 +10,7 @@ compute if a step has one thread.
 
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import ClassVar
@@ -122,6 +122,9 @@ class CpuRunner:
     @property
     def cells_free(self) -> int:
         return self._slots.tables.cells_free
+
+    def cells_held(self, slots: Iterable[int]) -> int:
+        return self._slots.tables.cells_held(slots)
 
     def decode(self, spans: Sequence[Span]) -> Logits:
         self._check_idle()

@@ -1,5 +1,7 @@
 """Which slots hold which cells of a KV cache in which forked sequences share cells. Moves no data."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 
@@ -10,6 +12,12 @@ class CellLedger:
         self._cells = np.zeros((num_slots, context_length), np.int32)  # by slot and position
         self._lengths = [0] * num_slots
         self.cells_free = num_cells
+
+    def cells_held(self, slots: Iterable[int]) -> int:
+        held = np.zeros(len(self._holders), bool)
+        for slot in slots:
+            held[self._cells[slot, : self._lengths[slot]]] = True
+        return int(np.count_nonzero(held))
 
     def length(self, slot: int) -> int:
         return self._lengths[slot]

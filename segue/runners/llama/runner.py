@@ -1,7 +1,7 @@
 """The llama.cpp runner: slots are sequence ids in one KV cache whose cells forks share."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Literal
@@ -93,6 +93,9 @@ class LlamaRunner:
     @property
     def cells_free(self) -> int:
         return self._ledger.cells_free
+
+    def cells_held(self, slots: Iterable[int]) -> int:
+        return self._ledger.cells_held(slots)
 
     def decode(self, spans: Sequence[Span]) -> Logits:
         """One call of llama.cpp's; of spans with several mixes of adapters, one each: it has one mix for all rows."""

@@ -2,6 +2,8 @@
 where a block has room for more.
 """
 
+from collections.abc import Iterable
+
 from segue.engine.seam import Capabilities, Span
 from segue.runners.cpu.slots.blocks import BlockTables
 from tests.engine.scheduling.ahead_runner import AheadRunner
@@ -18,6 +20,9 @@ class BlockRunner(AheadRunner):
     @property
     def cells_free(self) -> int:
         return self._tables.cells_free
+
+    def cells_held(self, slots: Iterable[int]) -> int:
+        return self._tables.cells_held(slots)
 
     def fork(self, src: int, dst: int, length: int) -> None:
         super().fork(src, dst, length)

@@ -102,13 +102,14 @@ def test_cancel_frees_the_slot_and_keeps_the_prefix() -> None:
         bench.step()
     stats, limits = bench.scheduler.stats, bench.capabilities
     assert (stats.running, stats.slots_used, stats.slots_total) == (1, 1, limits.num_slots)
-    assert (stats.cells_used, stats.cells_total) == (48, limits.num_cells)
-    assert stats.steps == 3
+    cells = (stats.cells_used, stats.cells_running, stats.cells_total)
+    assert (*cells, stats.steps) == (48, 48, limits.num_cells, 3)
     for _ in range(2):  # its client may be told of the end too late
         bench.scheduler.cancel(request.request_id)
     bench.scheduler.check()
     assert bench.scheduler.is_idle
-    assert (bench.scheduler.stats.running, bench.scheduler.stats.cancelled) == (0, 1)
+    stats = bench.scheduler.stats
+    assert (stats.running, stats.cancelled, stats.cells_used, stats.cells_running) == (0, 1, 48, 0)
     [again] = bench.run(ask("p" * 100, max_tokens=1))
     assert again.prompted[0].num_cached == 48
 

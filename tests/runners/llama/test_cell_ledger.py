@@ -33,4 +33,6 @@ def test_counts_distinct_cells(operations: list[tuple[str, int, int, int]]) -> N
             ledger.trim(slot, length)
             del slots[slot][length:]
         assert ledger.cells_free == CELLS - len({cell for cells in slots for cell in cells})
+        for held in ((0,), (0, 1), range(SLOTS)):
+            assert ledger.cells_held(held) == len({cell for slot in held for cell in slots[slot]})
         assert [ledger.length(slot) for slot in range(SLOTS)] == list(map(len, slots))

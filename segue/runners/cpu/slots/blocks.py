@@ -1,5 +1,6 @@
 """Which blocks of KV cells belong to which slot. Forked slots share blocks. Moves no data itself."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -21,6 +22,9 @@ class BlockTables:
     @property
     def cells_free(self) -> int:
         return len(self._unused) * self._size
+
+    def cells_held(self, slots: Iterable[int]) -> int:
+        return len(set().union(*(self._tables[slot] for slot in slots))) * self._size
 
     def length(self, slot: int) -> int:
         return self._lengths[slot]

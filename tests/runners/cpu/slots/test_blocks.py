@@ -67,6 +67,8 @@ class Model:
             assert cells[: len(held)] == held
         used = {block for slot in range(SLOTS) for block in self.tables.blocks(slot)}
         assert self.tables.cells_free == (BLOCKS - len(used)) * SIZE
+        assert self.tables.cells_held(range(SLOTS)) == len(used) * SIZE
+        assert self.tables.cells_held([0]) == len(self.tables.blocks(0)) * SIZE
 
 
 @given(OPERATIONS)
