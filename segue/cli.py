@@ -28,7 +28,8 @@ COMMANDS = {
     ),
     "complete": Entry("segue.commands.complete", "Complete PROMPT."),
     "completion": Entry(
-        "segue.commands.completing", 'Print a script for SHELL: eval "$(segue completion bash)".'
+        "segue.commands.shell_completion",
+        'Print a script for SHELL: eval "$(segue completion bash)".',
     ),
     "dialects": Entry(
         "segue.commands.dialects", "Print which dialect has which fields, or the fields of NAME."

@@ -12,7 +12,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from segue import config
-from segue.distributed.request import witness
+from segue.distributed.request import constraint_state
 from segue.engine.constraints import compiler
 from segue.models import names, sources
 from segue.server import endpoints
@@ -58,7 +58,7 @@ def no_slow_grammars() -> Iterator[None]:
     under an emulator all grammars are slow. Tests that want one say so themselves."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "_SLOW_S", 1.0)
-        patch.setattr(witness, "_SLOW_S", 1.0)
+        patch.setattr(constraint_state, "_SLOW_S", 1.0)
         yield
 
 

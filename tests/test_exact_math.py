@@ -180,7 +180,7 @@ BANNED = {
 ROOMS = (
     "segue.engine.",
     "segue.library.",
-    "segue.commands.scored",
+    "segue.commands.score_lines",
     "segue.dialects.llamacpp.probabilities",
 )
 OF_FLOATS = ("segue.engine.sampling", "segue.engine.infill", "segue.commands", "segue.library")

@@ -27,7 +27,7 @@ PACKAGE = Path(__file__).parent.parent / "segue"
 OTHERS = (
     PACKAGE / "bench" / "exactness",
     PACKAGE / "models" / "vocabulary" / "words",
-    PACKAGE / "models" / "vocabulary" / "seams.py",
+    PACKAGE / "models" / "vocabulary" / "safe_cuts.py",
 )
 UNIVERSE = frozenset(map(chr, range(256))) | frozenset("Ωд中\u2028\ud800")
 ANCHORED_CALLS = {"match", "fullmatch"}

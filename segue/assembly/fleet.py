@@ -31,9 +31,9 @@ from segue.models.progress import Report, silent
 from segue.processes.messages import Answer, Message
 from segue.processes.shared_fleet import SharedFleet
 from segue.processes.worker_sockets import WorkerSockets
-from segue.runners.defaulted import DefaultedLoader
-from segue.runners.drafted import DraftedLoader
 from segue.runners.fake import FakeLoader
+from segue.runners.with_defaults import LoaderWithDefaults
+from segue.runners.with_draft import LoaderWithDraft
 from segue.types import ModelInfo, ServedAdapter
 
 log = logging.getLogger("segue")
@@ -225,7 +225,7 @@ def _fetcher(
         loader = _with_defaults(loader, choice, path, ref.served_name)
         if draft is None:
             return loader
-        return DraftedLoader(loader, draft_loader(settings, draft, path, report))
+        return LoaderWithDraft(loader, draft_loader(settings, draft, path, report))
 
     return fetch
 
@@ -236,7 +236,7 @@ def _with_defaults(loader: Loader, choice: Choice, path: Path | None, name: str)
     if defaults is None:
         return loader
     model_defaults.announce(name, defaults)
-    return DefaultedLoader(loader, defaults)
+    return LoaderWithDefaults(loader, defaults)
 
 
 def _starter(

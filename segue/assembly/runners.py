@@ -21,15 +21,15 @@ from segue.runners.cpu.loader import (
     weights_bytes,
 )
 from segue.runners.cpu.loader import obstacle as cpu_obstacle
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 from segue.runners.cpu.step.board import MAX_THREADS
-from segue.runners.llama.coded_kv import kv_obstacle
-from segue.runners.llama.granted import granted_obstacle
-from segue.runners.llama.partly_turned import partly_turned_obstacle
+from segue.runners.llama.obstacles.assumptions import assumptions_obstacle
+from segue.runners.llama.obstacles.nvfp4_scales import nvfp4_scales_obstacle
+from segue.runners.llama.obstacles.partial_rotary import partial_rotary_obstacle
+from segue.runners.llama.obstacles.quantized_kv import kv_obstacle
+from segue.runners.llama.obstacles.sliding_window import sliding_window_obstacle
+from segue.runners.llama.obstacles.tensor_types import tensor_types_obstacle
 from segue.runners.llama.runner import LlamaLoader
-from segue.runners.llama.scaled import scaled_obstacle
-from segue.runners.llama.typed import typed_obstacle
-from segue.runners.llama.windowless import windowless_obstacle
 from segue.runners.vocab import llama_obstacle as llama_obstacle
 
 log = logging.getLogger("segue")
@@ -101,11 +101,11 @@ def runner_obstacle(
     return (
         nonsense(path)
         or llama_obstacle()
-        or scaled_obstacle(header, adapted)
-        or partly_turned_obstacle(header)
-        or windowless_obstacle(header)
-        or granted_obstacle(header)
-        or typed_obstacle(header)
+        or nvfp4_scales_obstacle(header, adapted)
+        or partial_rotary_obstacle(header)
+        or sliding_window_obstacle(header)
+        or assumptions_obstacle(header)
+        or tensor_types_obstacle(header)
         or kv_obstacle(header, kv_type)
     )
 

@@ -19,7 +19,7 @@ from segue.bench.load.plot import plot
 from segue.bench.peers import model_path
 from segue.engine.seam import Span
 from segue.runners.cpu.runner import CpuRunner
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 
 CHUNK, STEPS = 64, 8
 

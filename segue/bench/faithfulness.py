@@ -22,7 +22,7 @@ from segue.errors import Incompatible
 from segue.models import gguf
 from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.loader import CpuLoader
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 from segue.runners.llama.runner import LlamaLoader, LlamaVocab
 
 Array = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import click
 
-from segue.commands.sectioned import Sectioned
+from segue.commands.help_sections import Sectioned
 
 _FILE = "write the model itself: segue serve FILE.gguf"
 _HUB = "write the repository itself: segue serve OWNER/REPO:QUANT"

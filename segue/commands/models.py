@@ -9,9 +9,9 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from segue import config
-from segue.commands.completing import model_names, names_and_files
+from segue.commands.help_sections import Sectioned
 from segue.commands.options import only, with_cache, with_engine_settings
-from segue.commands.sectioned import Sectioned
+from segue.commands.shell_completion import model_names, names_and_files
 from segue.errors import ModelUnavailable, SetupError
 from segue.logs import printable
 from segue.models import gguf, model_defaults, names, sources

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from segue import config
-from segue.commands.completing import dialect_names, files
+from segue.commands.shell_completion import dialect_names, files
 from segue.setting import AUTO, Kind, Setting
 
 Command = Callable[..., Any]

@@ -8,9 +8,9 @@ import click
 
 from segue import config, imports
 from segue.assembly.ahead import worker_ahead
+from segue.commands.help_sections import Sectioned
 from segue.commands.options import only, with_engine
-from segue.commands.scored import Layout, read_subjects
-from segue.commands.sectioned import Sectioned
+from segue.commands.score_lines import Layout, read_subjects
 from segue.commands.standard_input import check_source
 from segue.logs import printable
 

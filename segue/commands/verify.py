@@ -10,8 +10,8 @@ from segue import config, imports
 from segue.assembly.ahead import worker_ahead
 from segue.commands import receipts
 from segue.commands.folding import Chunk
+from segue.commands.help_sections import Sectioned
 from segue.commands.options import only, refuse_beside_url, with_engine
-from segue.commands.sectioned import Sectioned
 from segue.logs import printable
 
 

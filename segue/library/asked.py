@@ -16,9 +16,9 @@ from segue.dialects.openai import OPENAI
 from segue.dialects.rendering.tally import Tally
 from segue.errors import InvalidField
 from segue.library.answers import Choice, Completion, Piece, Score
+from segue.library.conversion import plain
 from segue.library.engine_thread import EngineThread
 from segue.library.options import Options, Text
-from segue.library.plain import plain
 from segue.types import CompletionRequest, Delta, Done, Prompted
 
 T = TypeVar("T")

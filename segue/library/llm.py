@@ -23,8 +23,8 @@ from segue.assembly.ahead import start_ahead
 from segue.bounds import MAX_INT32
 from segue.errors import InvalidField
 from segue.library.answers import Completion, Piece, Score
+from segue.library.conversion import plain
 from segue.library.options import Options, Text
-from segue.library.plain import plain
 from segue.library.settings import checked
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from segue.errors import InvalidField, SetupError
+from segue.library.conversion import plain
 from segue.library.options import Options
-from segue.library.plain import plain
 
 SETTINGS = (
     "lora",

@@ -25,13 +25,13 @@ from segue.server.admission.ledger import Ledger
 from segue.server.admission.limits import Limiter
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_record import RequestRecord
-from segue.server.by_path import ByPath, WholeServer
 from segue.server.companions import Companions
 from segue.server.endpoints import Completions
 from segue.server.framing import encode, reply_messages
 from segue.server.pages.docs_page import STYLE, DocsPage
 from segue.server.pages.near_paths import hint_of
 from segue.server.pages.openapi import Mount, openapi
+from segue.server.path_routes import PathRoutes, WholeServer
 from segue.server.playground import routes as playground
 from segue.server.service import ModelService, loaded_stats
 from segue.server.transport.heads import WHOLE_SERVER
@@ -74,7 +74,7 @@ def create_app(
     )
     routes = [Route("/readyz", Ready(models, admission), methods=["GET"]), *routes]
     app = Starlette(
-        routes=[ByPath(routes), *routes, WholeServer(routes)],
+        routes=[PathRoutes(routes), *routes, WholeServer(routes)],
         middleware=[Middleware(Guard, admission=admission)],
         exception_handlers={HTTPException: _refuse(dialect_at, unknown)},
     )

@@ -33,7 +33,7 @@ from segue.fingerprint import unpromised
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_caps import candidates
 from segue.server.admission.request_record import RequestRecord
-from segue.server.bundles import Bundles
+from segue.server.coalescing import Coalescer
 from segue.server.feed import Feed, num_scores
 from segue.server.framing import (
     FRAMES,
@@ -98,7 +98,7 @@ class Completions:
                     receive,
                     record.push,
                     timeout_s,
-                    self._bundles(call),
+                    self._coalescer(call),
                 ) as feed:
                     if call.stream:
                         await self._stream(call, feed, send, headers, chunk_writer(scope))
@@ -255,10 +255,10 @@ class Completions:
                 feed.direct = partial(stream.write, writer)
             events = await feed.take(PING_S)
 
-    def _bundles(self, call: Call) -> Bundles | None:
+    def _coalescer(self, call: Call) -> Coalescer | None:
         """What joins tokens to chunks: as many as the server or the request asks for, if that is more."""
         interval = max(self.policy.stream_interval, call.shape.get(INTERVAL, 1))
-        return Bundles(interval) if call.stream and interval > 1 else None
+        return Coalescer(interval) if call.stream and interval > 1 else None
 
     def _renderer(self, call: Call) -> Renderer:
         """A renderer with the facts of the model, if it is still loaded."""

@@ -20,7 +20,7 @@ from starlette.types import Receive
 from segue.bounds import MAX_BACKLOG
 from segue.engine.seam import Sink, failed_of
 from segue.errors import SegueError, TimedOut
-from segue.server.bundles import Bundles
+from segue.server.coalescing import Coalescer
 from segue.types import LAST, Delta, Event, Failed, Prompted, PromptScores
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ Watch = Callable[[Event], None]
 
 
 class Feed:
-    """`watch` is called with every event. `timeout_s` bounds the whole request; 0 is no bound. `bundles` joins events
+    """`watch` is called with every event. `timeout_s` bounds the whole request; 0 is no bound. `coalescer` joins events
     of tokens before they go on; None: they go on as they come."""
 
     def __init__(
@@ -49,13 +49,13 @@ class Feed:
         receive: Receive,
         watch: Watch | None = None,
         timeout_s: float = 0.0,
-        bundles: Bundles | None = None,
+        coalescer: Coalescer | None = None,
     ):
         self._source = source
         self._receive = receive
         self._watch_event = watch
         self._timeout_s = timeout_s
-        self._bundles = bundles
+        self._coalescer = coalescer
         self._deadline: asyncio.TimerHandle | None = None
         self._backlog = 0
         self._is_reader_behind = False  # while a write may wait for it
@@ -114,8 +114,8 @@ class Feed:
         if self._watch_event is not None:
             for event in events:
                 self._watch_event(event)
-        if self._bundles is not None:
-            events = self._bundles.push(events)
+        if self._coalescer is not None:
+            events = self._coalescer.push(events)
             if not events:
                 return None
         if self.direct is not None and not self._arrived:

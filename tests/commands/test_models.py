@@ -16,7 +16,7 @@ from segue.models.names import ModelRef
 from segue.models.progress import Report
 from segue.runners.cpu.anatomy.measures import anatomy_of
 from segue.runners.cpu.slots.kv import BLOCK, Kv
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 from tests.support.models.split_gguf import split_gguf
 from tests.support.models.tiny_drafts import DRAFTING
 from tests.support.models.tiny_gguf import write_tiny_gguf

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from segue.cli import cli
-from segue.commands.sectioned import SECTIONS
+from segue.commands.help_sections import SECTIONS
 
 
 def help_of(*command: str) -> str:

@@ -8,7 +8,7 @@ from starlette.types import Message
 
 from segue.engine.seam import Sink
 from segue.server import feed
-from segue.server.bundles import Bundles
+from segue.server.coalescing import Coalescer
 from segue.server.feed import FAULT, Disconnected, Feed
 from segue.types import Alternative, Delta, Done, Event, Failed, Prompted, TokenScore, Usage
 from tests.support.prompt_scores import columns
@@ -64,7 +64,7 @@ def test_tokens_that_are_held_for_a_chunk_are_silence() -> None:
         async def source(sink: Sink) -> AsyncGenerator[Event, None]:
             return source_of(DELTAS, asyncio.Event())
 
-        async with Feed(source, silence, bundles=Bundles(9)) as feed:
+        async with Feed(source, silence, coalescer=Coalescer(9)) as feed:
             return [await feed.take(), await feed.take(0.001)]
 
     assert asyncio.run(main()) == [DELTAS[:1], []]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import MISSING
 
-from segue.commands.sectioned import SECTIONS
+from segue.commands.help_sections import SECTIONS
 from segue.config import FILE_VARIABLE, TABLE
 from segue.setting import AUTO, Setting
 

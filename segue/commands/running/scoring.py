@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from segue.commands.running.engine import running
-from segue.commands.scored import Refused, Scored, Subject, Sum, counted, perplexity
+from segue.commands.score_lines import Refused, Scored, Subject, Sum, counted, perplexity
 from segue.config import Settings
 from segue.engine.process.new_worker import NewWorker
 from segue.engine.seam import Engine, error_of

@@ -6,6 +6,7 @@ The job, its sequences and their texts are the engine's own: only the tokens and
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from segue.distributed.request.constraint_state import ConstraintState
 from segue.distributed.request.scores import (
     Entry,
     Flat,
@@ -13,7 +14,6 @@ from segue.distributed.request.scores import (
     following_scores,
     prompt_scores,
 )
-from segue.distributed.request.witness import Witness
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.request.job import Job
 from segue.engine.request.sequence import Sequence as Candidate
@@ -73,8 +73,8 @@ class RequestEvents:
     def __init__(self, job: Job, vocab: Vocab, grammar: Grammar | None) -> None:
         self._job = job
         self._vocab = vocab
-        self._witnesses = {
-            sequence: Witness(grammar) for sequence in job.sequences if grammar is not None
+        self._constraints = {
+            sequence: ConstraintState(grammar) for sequence in job.sequences if grammar is not None
         }
 
     def take(self, candidate: Candidate, output: Output, now: float) -> list[Event]:
@@ -105,7 +105,7 @@ class RequestEvents:
         """Raise if vLLM gave the request up ("abort", "error"): then the output may lack tokens, scores, the prompt."""
         if reason is None or reason in _CAUSES:
             return
-        if reason != _REFUSED or candidate not in self._witnesses:
+        if reason != _REFUSED or candidate not in self._constraints:
             raise _ended(reason)
 
     def _probed(self, probe: Candidate, completion: Completion, now: float) -> list[Event]:
@@ -161,27 +161,27 @@ class RequestEvents:
 
     def _follow(self, candidate: Candidate, token: int) -> None:
         """Advance the constraint. If only the end may follow, end the text before vLLM draws the end token."""
-        witness = self._witnesses.get(candidate)
-        if witness is None or candidate.cause in _BEFORE_CONSTRAINT:
+        constraint = self._constraints.get(candidate)
+        if constraint is None or candidate.cause in _BEFORE_CONSTRAINT:
             return
-        if witness.accept(token):
+        if constraint.accept(token):
             candidate.cause = "constraint"
 
     def _is_refused(self, candidate: Candidate, token: int, now: float) -> bool:
         """Whether vLLM drew what the constraint forbids, as bans left nothing else: then it is no part of the text."""
-        witness = self._witnesses.get(candidate)
-        if witness is None or witness.allows(token):
+        constraint = self._constraints.get(candidate)
+        if constraint is None or constraint.allows(token):
             return False
-        candidate.cause = "constraint" if witness.is_whole else "dead_end"
+        candidate.cause = "constraint" if constraint.is_whole else "dead_end"
         candidate.last_token_s = now
         return True
 
     def _set_cause_at_dead_end(self, candidate: Candidate) -> None:
         """Set the cause where vLLM ended the text because its constraint allows no token, though it is not met."""
-        witness = self._witnesses.get(candidate)
-        if witness is None or witness.has_given_up:
+        constraint = self._constraints.get(candidate)
+        if constraint is None or constraint.has_given_up:
             return
-        if candidate.cause == "eos" and not witness.is_whole:
+        if candidate.cause == "eos" and not constraint.is_whole:
             candidate.cause = "dead_end"
 
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.grammar_text import GrammarText, grammar_text, read_as
 from segue.engine.constraints.lazy.triggers import TriggerError
-from segue.engine.constraints.reading import read_beside
 from segue.engine.constraints.threads.fair_queue import Lexer
 from segue.engine.constraints.threads.priority import step_back
+from segue.engine.constraints.token_reading import read_beside
 from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.seam import Vocab
 from segue.errors import InvalidField

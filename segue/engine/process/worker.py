@@ -38,7 +38,7 @@ from segue.engine.request.prepare import prepare
 from segue.engine.scheduling import steps
 from segue.engine.scheduling.commit import StepEvents
 from segue.engine.scheduling.drafts.model import DraftModel
-from segue.engine.scheduling.drafts.own_layer import OwnLayer
+from segue.engine.scheduling.drafts.mtp import MtpProposer
 from segue.engine.scheduling.drafts.proposer import Proposer
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, failed_of
@@ -142,7 +142,7 @@ def _end_if_it_fails(thread: Callable[[], None]) -> None:
 def _proposer(loaded: Loaded) -> Proposer | None:
     if loaded.draft is not None:
         return DraftModel(loaded.draft)
-    return None if loaded.foresight is None else OwnLayer(loaded.foresight)
+    return None if loaded.mtp is None else MtpProposer(loaded.mtp)
 
 
 class Worker:

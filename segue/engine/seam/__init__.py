@@ -31,9 +31,9 @@ from segue.engine.seam.models import (
 )
 from segue.engine.seam.runners import (
     Capabilities,
-    Foresight,
     Logits,
     Mix,
+    MtpDrafting,
     Runner,
     Span,
     Step,
@@ -53,7 +53,6 @@ __all__ = [
     "Engine",
     "Feedback",
     "FimTokens",
-    "Foresight",
     "Late",
     "Loaded",
     "Loader",
@@ -62,6 +61,7 @@ __all__ = [
     "Mix",
     "Model",
     "Models",
+    "MtpDrafting",
     "Repeats",
     "Runner",
     "Sink",

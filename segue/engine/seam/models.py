@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from segue.engine.seam.runners import Capabilities, Foresight, Runner
+from segue.engine.seam.runners import Capabilities, MtpDrafting, Runner
 from segue.engine.seam.slot_bytes import SlotBytes
 from segue.types import ModelInfo
 
@@ -67,7 +67,7 @@ class Loaded(NamedTuple):
     vocab: Vocab
     info: ModelInfo
     draft: Runner | None = None  # of a small model with the same vocabulary, for drafts
-    foresight: Foresight | None = None  # the runner, if its model drafts for itself
+    mtp: MtpDrafting | None = None  # the runner, if its model drafts for itself
     lists: Callable[[], dict[str, bytes]] = dict  # what Engine.lists gives; slow
     slot_bytes: SlotBytes | None = None  # None: the runner's slots cannot be written out
 

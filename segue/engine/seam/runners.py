@@ -116,7 +116,7 @@ class Runner(Protocol):
     def close(self) -> None: ...
 
 
-class Foresight(Protocol):
+class MtpDrafting(Protocol):
     """A runner whose model has an MTP layer: one of its own for further tokens."""
 
     @property
@@ -125,7 +125,7 @@ class Foresight(Protocol):
     @property
     def cells_free(self) -> int: ...
 
-    def foresee(self, spans: Sequence[Span]) -> Logits:
+    def draft_step(self, spans: Sequence[Span]) -> Logits:
         """Guesses at what follows, a row of logits for each span, of one token.
 
         The span goes on from what its slot holds, or from the span before it in such a call. No step is open. The array

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from segue.models.vocabulary.byte_spelling import MARK, of_byte, spell
-from segue.models.vocabulary.known_words import KnownWords
 from segue.models.vocabulary.merging import merge
-from segue.models.vocabulary.seams import Seams
+from segue.models.vocabulary.safe_cuts import SafeCuts
+from segue.models.vocabulary.word_cache import WordCache
 from segue.models.vocabulary.words.pre_tokenizers import PreTokenizer
 from segue.models.vocabulary.words.splitting import split
 
@@ -18,8 +18,8 @@ class BytePair:
         self._ranks: dict[str, float] = dict(
             zip(reversed(merges), range(len(merges) - 1, -1, -1), strict=True)
         )
-        self._seams = None if pre.is_byte_level else Seams(map(_joined, merges))
-        self._known = KnownWords(self._word)
+        self._cuts = None if pre.is_byte_level else SafeCuts(map(_joined, merges))
+        self._known = WordCache(self._word)
 
     def __call__(self, text: str) -> list[int]:
         if not self._pre.is_byte_level:
@@ -35,7 +35,7 @@ class BytePair:
         is_newlines = self._pre.keeps_newlines and not word.strip("\n")
         if (self._pre.ignores_merges or is_newlines) and spelled in self._ids:
             return [self._ids[spelled]]
-        parts = [spelled] if self._seams is None else self._seams.part(spelled)
+        parts = [spelled] if self._cuts is None else self._cuts.part(spelled)
         return [
             token
             for part in parts

@@ -4,21 +4,21 @@ from collections.abc import Mapping, Sequence
 
 from segue.errors import Unsupported
 from segue.models.vocabulary.byte_spelling import MARK, of_byte
-from segue.models.vocabulary.known_words import KnownWords
 from segue.models.vocabulary.merging import merge
-from segue.models.vocabulary.seams import Seams
+from segue.models.vocabulary.safe_cuts import SafeCuts
+from segue.models.vocabulary.word_cache import WordCache
 
 
 class SentencePiece:
     def __init__(self, ids: Mapping[str, int], scores: Sequence[float]) -> None:
         self._ids = ids
         self._orders = {text: -scores[token] for text, token in ids.items()}  # the best first
-        self._seams = Seams(ids)
-        self._known = KnownWords(self._word)
+        self._cuts = SafeCuts(ids)
+        self._known = WordCache(self._word)
 
     def __call__(self, text: str) -> list[int]:
         """Of a text whose characters can all be spelled: see `spelling.py`."""
-        parts = self._seams.part(text.replace(" ", MARK))
+        parts = self._cuts.part(text.replace(" ", MARK))
         known = self._known
         return [token for part in parts for token in known(part)]
 

@@ -26,7 +26,7 @@ from segue.runners.cpu.kept_code import sources_digest
 from segue.runners.cpu.products.kernels import form_of, kernels
 from segue.runners.cpu.products.machine_code import Kept, emitted
 from segue.runners.cpu.products.processor import VARIABLE, Target, this_target
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 
 # name → how many integers it takes
 ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 4, "await_left": 1, "tell_word": 2}
@@ -45,14 +45,14 @@ def step_code(target: Target, kept: Kept, kv_type: KvType = "f16") -> bytes:
 
 
 def compile_all(
-    types: Iterable[str], flavour: str, kept: Kept, apart: Sequence[str], kv_type: KvType
+    types: Iterable[str], flavour: str, kept: Kept, rare: Sequence[str], kv_type: KvType
 ) -> None:
     """Compile what a model with tensors of these types needs: the step, and in parallel all else.
 
-    `apart`: what it has of phases that are compiled apart (apart.py).
+    `rare`: what it has of phases that are compiled apart (rare_phases.py).
     """
-    from segue.runners.cpu.apart import apart_code
     from segue.runners.cpu.draws.drawer import draws_code
+    from segue.runners.cpu.rare_phases import rare_code
     from segue.runners.cpu.step.softmax import Softmax
 
     target = this_target({VARIABLE: flavour})
@@ -70,7 +70,7 @@ def compile_all(
         kernels(form, target, kept)
     draws_code(target, kept)
     Softmax(target, kept)
-    apart_code(target, kept, apart)
+    rare_code(target, kept, rare)
     step.result()
 
 

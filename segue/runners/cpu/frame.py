@@ -46,8 +46,8 @@ class Frame:
         self.wanted = self._array(on.WANTED_ROWS, max_rows)
         self.items = self._array(on.ITEMS, 2 * max_rows)
         self.spans = self._array(on.SPANS, on.SPAN_WORDS * max_rows)
-        self._made_before = self._array(on.MADE_BEFORE, max_rows if slots.made else 0)
-        self._handed_on = self._array(on.HANDED_ON, max_rows if slots.made else 0)
+        self._hidden_before = self._array(on.HIDDEN_BEFORE, max_rows if slots.hidden_states else 0)
+        self._handed_on = self._array(on.HANDED_ON, max_rows if slots.hidden_states else 0)
         self._mixes = None if adapters is None else Mixes(adapters, self.board, max_rows)
         self.logits: Logits = zeros((num_logits, drawer.vocab_size), np.float32)
         instructions = program(address(self.logits))
@@ -69,10 +69,10 @@ class Frame:
         wanted: list[int] = []
         items: list[int] = []  # first row and number of rows
         stood: list[int] = []  # of slots with a state: see SPANS
-        # Of models with an MTP layer: see MADE_BEFORE, HANDED_ON.
+        # Of models with an MTP layer: see HIDDEN_BEFORE, HANDED_ON.
         before: list[int] = []
         after: list[int] = []
-        made, own_rows = self._slots.made, int(self.board[on.INPUT_FLOATS])
+        hidden, own_rows = self._slots.hidden_states, int(self.board[on.INPUT_FLOATS])
         is_fused = True
         append, table = self._append, self._slots.kv.table
         for slot, new, past, num_logits, _, returnable in spans:
@@ -82,9 +82,9 @@ class Frame:
             state = append(slot, count, returnable)
             if state is not None:
                 stood += (first, count, *state)
-            if made is not None:
-                before += made.before(slot, past, count, own_rows + first * self._row_bytes)
-                after += made.after(slot, past, count)
+            if hidden is not None:
+                before += hidden.before(slot, past, count, own_rows + first * self._row_bytes)
+                after += hidden.after(slot, past, count)
             tokens += new
             positions += range(past, past + count)
             tables += [table(slot)] * count
@@ -99,8 +99,8 @@ class Frame:
         self.wanted[: len(wanted)] = wanted
         self.items[: len(items)] = items
         self.spans[: len(stood)] = stood
-        if made is not None:
-            self._made_before[: len(before)], self._handed_on[: len(after)] = before, after
+        if hidden is not None:
+            self._hidden_before[: len(before)], self._handed_on[: len(after)] = before, after
         if self._mixes is not None:
             of_rows = [index for index, span in enumerate(spans) for _ in span.tokens]
             self._mixes.tell([span.adapters for span in spans], of_rows, wanted)

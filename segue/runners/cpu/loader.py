@@ -30,7 +30,7 @@ from segue.runners.cpu.anatomy.support import supports
 from segue.runners.cpu.anatomy.tensors import is_vector
 from segue.runners.cpu.kept_code import KeptCode, sources_digest, take_unwritten, unwritten
 from segue.runners.cpu.products.formats import packed_bytes
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 from segue.runners.cpu.step.program.places import token_bytes
 from segue.runners.llama.vocab import model_info
 from segue.runners.vocab import open_vocab, vocab_obstacle
@@ -147,15 +147,15 @@ class CpuLoader:
         header = gguf.header(self.path)
         types = sorted({tensor.type for tensor in header.tensors})
         family = FAMILIES.get(header.architecture)
-        apart = () if family is None else family.apart(self.drafts)
+        rare = () if family is None else family.rare_phases(self.drafts)
         kept = KeptCode(self.cache_dir, tell)
         # What is needed on this processor was noted, so that LLVM is not read only to find out.
-        note = _note(self.flavour, self.kv_type, [*types, *apart])
+        note = _note(self.flavour, self.kv_type, [*types, *rare])
         if kept.has_all(note):
             return
         from segue.runners.cpu.compile import compile_all
 
-        compile_all(types, self.flavour, kept, apart, self.kv_type)
+        compile_all(types, self.flavour, kept, rare, self.kv_type)
         kept.note(note)
         if is_told.is_set():
             report(what, 1, 1)
@@ -169,12 +169,12 @@ class CpuLoader:
 
         `beside`: one whose threads it uses. `await_quiet` is called before it measures speeds.
         """
-        from segue.runners.cpu.foresight import ForeseeingRunner
+        from segue.runners.cpu.mtp_runner import MtpRunner
         from segue.runners.cpu.products.processor import VARIABLE, this_target
         from segue.runners.cpu.runner import CpuRunner
 
         take_unwritten(self.code)
-        kind = ForeseeingRunner if self.drafts else CpuRunner
+        kind = MtpRunner if self.drafts else CpuRunner
         return kind(
             self.path,
             cache_dir=self.cache_dir,
@@ -191,7 +191,7 @@ class CpuLoader:
         )
 
     def __call__(self) -> Loaded:
-        from segue.runners.cpu.foresight import ForeseeingRunner
+        from segue.runners.cpu.mtp_runner import MtpRunner
 
         files = gguf.header(self.path).files
         digest = FilesDigest(files, self.cache_dir)
@@ -235,7 +235,7 @@ class CpuLoader:
             runner,
             vocab,
             info,
-            foresight=runner if isinstance(runner, ForeseeingRunner) else None,
+            mtp=runner if isinstance(runner, MtpRunner) else None,
             lists=partial(lists_of_loaded, self.path, origin),
             slot_bytes=slot_bytes,
         )

@@ -24,7 +24,6 @@ from segue.engine.seam import Capabilities, Draw, Late, Logits, Span, Step, Told
 from segue.fingerprint import sources
 from segue.models.context import context_of
 from segue.models.gguf import GgufHeader
-from segue.runners.cpu.apart import apart_code
 from segue.runners.cpu.compile import ENTRIES, step_code
 from segue.runners.cpu.draws.drawer import Drawer, write_told
 from segue.runners.cpu.frame import Frame
@@ -32,12 +31,13 @@ from segue.runners.cpu.kept_code import KeptCode
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.native import kernel, link
 from segue.runners.cpu.products.processor import Target, this_target
+from segue.runners.cpu.rare_phases import rare_code
 from segue.runners.cpu.slots.kv import BLOCK
 from segue.runners.cpu.slots.slot_bytes import CpuSlotBytes
 from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapter_tables import Adapters
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 from segue.runners.cpu.step.program.phases import nothing_before, program
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.softmax import Softmax
@@ -59,7 +59,7 @@ _slot = itemgetter(0)  # of a span
 class CpuRunner:
     """Implements seam.Runner."""
 
-    # Whether it has the model's MTP layer: see foresight.py.
+    # Whether it has the model's MTP layer: see mtp_runner.py.
     drafts: ClassVar[bool] = False
     _team: Team
 
@@ -96,7 +96,7 @@ class CpuRunner:
         self._space = Workspace(anatomy, max_rows, threads)
         self._adapters = self._read_adapters(adapters) if adapters else None
         self._turns = self._weights.rotations(context)
-        self._apart = apart_code(target, kept, anatomy.family.apart(self.drafts))
+        self._rare = rare_code(target, kept, anatomy.family.rare_phases(self.drafts))
         self._drawer = Drawer(anatomy.vocab_size, threads, target, kept)
         self._frames = self._new_frames(self._drawer)
         self._num_threads = threads
@@ -361,7 +361,7 @@ class CpuRunner:
 
     def _places(self, logits: int) -> Places:
         return self._space.places(
-            self._slots, logits, turns=tuple(map(address, self._turns)), apart=self._apart
+            self._slots, logits, turns=tuple(map(address, self._turns)), rare=self._rare
         )
 
 

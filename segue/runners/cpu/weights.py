@@ -46,7 +46,7 @@ _MOST_TURNED = 2.0**40  # by the last position: beyond, what is left of a turn i
 Floats = NDArray[np.float32]
 
 
-class Turns(NamedTuple):
+class RopeTables(NamedTuple):
     """RoPE tables, each [position][pair], and temperatures."""
 
     cosines: Floats
@@ -211,10 +211,10 @@ class Weights:
             self._vectors["xielu"] = shapes(self.header)
         return self.vector("xielu", 4 * layer)
 
-    def rotations(self, positions: int) -> Turns:
+    def rotations(self, positions: int) -> RopeTables:
         """RoPE tables for layers that see all tokens, and for those with a window; temperatures."""
         plain, windowed = self._turns(positions, False), self._turns(positions, True)
-        return Turns(*plain, *windowed, temperatures(self.header, positions))
+        return RopeTables(*plain, *windowed, temperatures(self.header, positions))
 
     def _turns(self, positions: int, is_windowed: bool) -> tuple[Floats, Floats]:
         if is_windowed and not self.anatomy.has_windows:

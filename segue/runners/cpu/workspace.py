@@ -13,9 +13,9 @@ from segue.runners.cpu.anatomy.widths import Widths, recurrences_of, widths_of
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.apart.streams import SCRATCH_FLOATS
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS, scratch_bytes
 from segue.runners.cpu.step.program.places import Mixture, Places, Streams
+from segue.runners.cpu.step.rare.streams import SCRATCH_FLOATS
 from segue.runners.cpu.step.recurrent.scratch import matrices_scratch, scan_scratch
 
 UNIT_FLOATS = 64  # the most outputs of gate, and of up, that a thread holds per row
@@ -77,7 +77,7 @@ class Workspace:
         self.mixture = self._mixture(anatomy, max_rows)
 
     def places(
-        self, slots: Slots, logits: int, *, turns: tuple[int, ...], apart: Mapping[int, int]
+        self, slots: Slots, logits: int, *, turns: tuple[int, ...], rare: Mapping[int, int]
     ) -> Places:
         """What a program's instructions name. `logits`: where its rows of logits begin."""
         return Places(
@@ -95,7 +95,7 @@ class Workspace:
             turns=turns,
             mixture=self.mixture,
             streams=self.streams,
-            apart=apart,
+            rare=rare,
             layer_inputs=self.layer_inputs,
             layer_gate=self.layer_gate,
             convolved=self.convolved,

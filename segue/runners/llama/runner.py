@@ -16,7 +16,7 @@ from segue.models.gguf.lists import lists_of_loaded
 from segue.models.origin import gguf_origin
 from segue.runners.llama import c_api
 from segue.runners.llama.cell_ledger import CellLedger
-from segue.runners.llama.coded_kv import NO_FLASH_ATTENTION
+from segue.runners.llama.obstacles.quantized_kv import NO_FLASH_ATTENTION
 from segue.runners.llama.vocab import LlamaVocab, model_info
 
 __all__ = ["LlamaLoader", "LlamaRunner", "LlamaVocab", "model_info"]

@@ -3,8 +3,8 @@ import json
 import llguidance
 import pytest
 
+from segue.distributed.request.constraint_state import ConstraintState
 from segue.distributed.request.grammars import lark
-from segue.distributed.request.witness import Witness
 from segue.engine.constraints.compiler import Compiler
 from segue.engine.constraints.grammar_text import grammar_text
 from segue.engine.constraints.vocabulary import Vocabulary
@@ -52,15 +52,15 @@ def test_several_grammars_are_refused() -> None:
     assert caught.value.param == "grammar"
 
 
-def test_a_witness_sees_the_end() -> None:
+def test_the_state_of_a_constraint_sees_the_end() -> None:
     vocab = FakeVocab()
     constraint = Constraint(kind="choice", value=("ab",))
-    witness = Witness(Compiler(vocab, vocab.size).compile(constraint))
+    state = ConstraintState(Compiler(vocab, vocab.size).compile(constraint))
     first, second = vocab.tokenize("ab", False, False)
-    assert not witness.accept(first)
-    assert not witness.is_whole
-    assert witness.accept(second)
-    assert witness.is_whole
+    assert not state.accept(first)
+    assert not state.is_whole
+    assert state.accept(second)
+    assert state.is_whole
 
 
 @pytest.mark.parametrize("is_slow", [True, False])
@@ -71,12 +71,12 @@ def test_a_witness_gives_up_where_tokens_take_long(
     vocab = FakeVocab()
     grammar = Compiler(vocab, vocab.size).compile(Constraint(kind="choice", value=("ab",)))
     grammar.lexer.is_slow = is_slow
-    witness = Witness(grammar)
-    assert witness.has_given_up == is_slow
-    monkeypatch.setattr("segue.distributed.request.witness._SLOW_S", -1.0)
+    state = ConstraintState(grammar)
+    assert state.has_given_up == is_slow
+    monkeypatch.setattr("segue.distributed.request.constraint_state._SLOW_S", -1.0)
     first, second = vocab.tokenize("ab", False, False)
-    assert not witness.accept(first)
-    assert witness.has_given_up
-    assert not witness.accept(second)
-    assert not witness.is_whole
-    assert not witness.allows(second)
+    assert not state.accept(first)
+    assert state.has_given_up
+    assert not state.accept(second)
+    assert not state.is_whole
+    assert not state.allows(second)

@@ -13,7 +13,7 @@ from segue import config
 from segue.runners.cpu.draws import drawer
 from segue.runners.cpu.products.processor import FLAVOURS, Flavour, Target
 from segue.runners.cpu.runner import CpuRunner
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 from tests.support.models.tiny_gguf import write_tiny_gguf
 
 NOT_A_HALF = 0x7E00  # not a number, as f16

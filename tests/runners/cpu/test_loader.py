@@ -110,9 +110,9 @@ def test_phases_that_few_models_have_are_compiled_for_those_alone(
     asked: list[Sequence[str]] = []
 
     def compile_all(
-        types: object, flavour: str, kept: KeptCode, apart: Sequence[str], kv_type: str
+        types: object, flavour: str, kept: KeptCode, rare: Sequence[str], kv_type: str
     ) -> None:
-        asked.append(apart)
+        asked.append(rare)
 
     monkeypatch.setattr(compile, "compile_all", compile_all)
     for name in ("llama", "gemma3n", "gemma4", "gemma3n"):
@@ -133,7 +133,7 @@ class Compiler:
         monkeypatch.setattr(machine, "kind_of_processor", lambda: self.processor)
 
     def _compile_all(
-        self, types: Iterable[str], flavour: str, kept: KeptCode, apart: Sequence[str], kv_type: str
+        self, types: Iterable[str], flavour: str, kept: KeptCode, rare: Sequence[str], kv_type: str
     ) -> None:
         self.calls += 1
         for piece in (f"step-{kv_type}", *types):

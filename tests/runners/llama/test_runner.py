@@ -245,7 +245,7 @@ def test_loader_survives_pickling_and_fills_in_defaults(tiny_gguf: Path) -> None
     loader = LlamaLoader(str(tiny_gguf), "tiny", num_slots=1000, threads=1)
     loaded = pickle.loads(pickle.dumps(loader))()
     runner, vocab, info = loaded.runner, loaded.vocab, loaded.info
-    assert loaded.draft is loaded.foresight is loaded.slot_bytes is None
+    assert loaded.draft is loaded.mtp is loaded.slot_bytes is None
     assert info.context_length == runner.capabilities.context_length == 512
     assert info.kv_tokens == runner.capabilities.num_cells == 2048
     assert runner.capabilities.num_slots == 256

@@ -10,7 +10,7 @@ _PLAIN = ("attn_output", "ffn_up", "ffn_down")
 _MPT = Tiny("mpt", epsilon=LAYER, is_fused=True, feed_forward=("up", "down"), is_tied=True)
 _BIASED_MPT = replace(_MPT, has_norm_bias=True, qkv_bias=True, biases=_PLAIN)
 
-BIASED: Mapping[str, Tiny] = {
+ALIBI: Mapping[str, Tiny] = {
     "bloom": Tiny(
         "bloom",
         epsilon=LAYER,

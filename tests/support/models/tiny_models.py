@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.support.models.layers.tiny_latent import TinyLatent
-from tests.support.models.tiny_biased_models import BIASED
+from tests.support.models.tiny_biased_models import ALIBI
 from tests.support.models.tiny_gemma_models import E4B, GEMMAS
 from tests.support.models.tiny_hybrid_models import HYBRIDS
 from tests.support.models.tiny_looped_models import LOOPED
-from tests.support.models.tiny_sigmoid_models import BY_SIGMOID
+from tests.support.models.tiny_sigmoid_models import SIGMOID_MIXTURES
 from tests.support.models.tiny_uncommon_models import UNCOMMON
 from tests.support.models.tiny_windowed_models import WINDOWED
 from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, WIDTH, Tiny, Value
@@ -370,10 +370,10 @@ MODELS: Mapping[str, Tiny] = {
     **WINDOWED,
     **LOOPED,
     **GEMMAS,
-    **BY_SIGMOID,
+    **SIGMOID_MIXTURES,
     **HYBRIDS,
     **UNCOMMON,
-    **BIASED,
+    **ALIBI,
     "maincoder": Tiny("maincoder", head_norms="each"),
     "xverse": Tiny("xverse"),
 }  # fmt: skip
@@ -384,7 +384,7 @@ DEEP: Mapping[str, Tiny] = {
     "gemma3, 62 layers": replace(MODELS["gemma3"], layers=62),
     "gemma3n, 35 layers": E4B,
     "command-r, 64 layers": replace(_COMMAND_R, head_norms="own", layers=64),
-    **{f"baichuan, {n} layers": replace(BIASED["baichuan"], layers=n) for n in (32, 40)},
+    **{f"baichuan, {n} layers": replace(ALIBI["baichuan"], layers=n) for n in (32, 40)},
     "exaone4, 64 layers": replace(_EXAONE4, layers=64).with_settings(
         attention__sliding_window=20,
         attention__sliding_window_pattern=[i % 4 < 3 for i in range(64)],

@@ -50,7 +50,7 @@ _LAGUNA = Tiny(
     rope__scaling__yarn_beta_fast=64.0,
 )  # fmt: skip
 
-BY_SIGMOID: Mapping[str, Tiny] = {
+SIGMOID_MIXTURES: Mapping[str, Tiny] = {
     "hy_v3": Tiny(
         "hy_v3", head_norms="each", experts=8, shared_hidden=32, choice_bias=True,
         ends={"exp_probs_b": ""},

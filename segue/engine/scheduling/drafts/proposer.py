@@ -1,5 +1,5 @@
 """Drafts that are computed, where the text itself suggests none (request/draft.py): by a draft model (model.py), or by
-the model's own MTP layer (own_layer.py). Token by token, each guessed as the sampler would draw it.
+the model's own MTP layer (mtp.py). Token by token, each guessed as the sampler would draw it.
 
 Drafts never change the output: a draft token is accepted only if the sampler draws the same token.
 """

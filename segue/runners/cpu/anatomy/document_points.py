@@ -84,7 +84,7 @@ TAIL = """
   memory then. Of a file whose layer lacks a tensor, or has one of another shape, the log says so at the start, and
   there are no drafts by it. Such layers of others (`exaone4`, `exaone-moe`, `glm4`, `bailingmoe2`, `mistral4`,
   `nemotron_h_moe`) are passed over. What the layer gives is held to llama.cpp by
-  `tests/runners/cpu/test_foresight.py`, on files with random weights; how many drafts of a real one are right was not
+  `tests/runners/cpu/test_mtp_runner.py`, on files with random weights; how many drafts of a real one are right was not
   seen.
 
 ## Single models
@@ -142,7 +142,7 @@ TAIL = """
 - Refused to llama.cpp, with the reason: settings and tensors that are not in the table, other layers without attention,
   heads that are not a multiple of 16 wide, rows that are not one of 32, other keys and values of different widths,
   attention that is not causal, Llama 4 without chunks, Nemotron's experts on latent rows. Settings that an
-  architecture does not read are no obstacle if they say what is computed anyway (`anatomy/checks/said_anyway.py`):
+  architecture does not read are no obstacle if they say what is computed anyway (`anatomy/checks/unread_settings.py`):
   llama.cpp's converter writes some of every model (`expert_gating_func`, `expert_group_count`,
   `rope.scaling.yarn_attn_factor`), Ollama's has names of its own.
 - A file whose settings make no sense (more layers than tensors, more experts used than there are, groups of experts

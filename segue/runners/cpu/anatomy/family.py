@@ -213,6 +213,6 @@ class Family:
     # Of these 0 is another thing than nothing said: llama.cpp computes with it. More in checks/kinds.py.
     nonzero: tuple[str, ...] = ()
 
-    def apart(self, drafts: bool) -> tuple[str, ...]:
-        """What a step has of code that is compiled apart (runners/cpu/apart.py). `drafts`: with the layer for them."""
+    def rare_phases(self, drafts: bool) -> tuple[str, ...]:
+        """What a step has of code that is compiled apart (rare_phases.py). `drafts`: with the layer for them."""
         return (*["streams"] * self.has_streams, *["drafts"] * drafts)

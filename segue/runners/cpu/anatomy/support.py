@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from segue.models.gguf import GgufHeader
 from segue.runners.cpu.anatomy.checks.kinds import SCALING_TYPE, wrong_kind
 from segue.runners.cpu.anatomy.checks.refusals import Check, first_wrong
-from segue.runners.cpu.anatomy.checks.said_anyway import is_said_anyway
 from segue.runners.cpu.anatomy.checks.tensor_names import GROUP, wrong_tensors
 from segue.runners.cpu.anatomy.checks.tensor_settings import RANKS
+from segue.runners.cpu.anatomy.checks.unread_settings import is_without_effect
 from segue.runners.cpu.anatomy.families import FAMILIES
 from segue.runners.cpu.anatomy.families.keys import EXPERTS, GROUPS
 from segue.runners.cpu.anatomy.family import Family
@@ -102,7 +102,7 @@ def _wrong_settings(header: GgufHeader, family: Family) -> str | None:
     given = {key for key, value in header.metadata.items() if value} | {*header.array_lengths}
     own = {key.removeprefix(prefix) for key in given if key.startswith(prefix)}
     unknown = own - COMMON - {*family.settings}
-    if unknown := {key for key in unknown if not is_said_anyway(header, family, key)}:
+    if unknown := {key for key in unknown if not is_without_effect(header, family, key)}:
         return f"the file has settings it does not know: {', '.join(sorted(unknown)[:4])}"
     # llama.cpp refuses a file without these two; what they say may be 0.
     epsilon = epsilon_key(family)

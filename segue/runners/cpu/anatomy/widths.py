@@ -36,7 +36,7 @@ def widths_of(anatomy: Anatomy) -> Widths:
     streamed = width if family.has_streams else 0
     fed = [layer.hidden for i, layer in enumerate(layers) if anatomy.is_fed_plainly(i)]
     latents = [(layer.heads, layer.latent) for layer in layers if layer.latent is not None]
-    # All streams but the first are inputs too, side by side: see step/apart/streams.py.
+    # All streams but the first are inputs too, side by side: see step/rare/streams.py.
     taken = [*(each.taken for each in mixers), streamed]
     between = [
         *fed,

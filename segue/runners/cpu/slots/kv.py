@@ -7,7 +7,7 @@ from segue.errors import Incompatible
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.memory import address, available_bytes, zeros
 from segue.runners.cpu.slots.blocks import BlockTables, Copy
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 from segue.runners.cpu.step.program.places import block_bytes, layer_bytes, token_bytes
 
 BLOCK = 32

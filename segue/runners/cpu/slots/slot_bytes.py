@@ -16,7 +16,7 @@ from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.slots.kv import BLOCK
 from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.attention.kept import KvType, tokens_of
+from segue.runners.cpu.step.attention.kv_formats import KvType, tokens_of
 
 
 class CpuSlotBytes:
@@ -84,8 +84,8 @@ class CpuSlotBytes:
         if self._slots.states is not None:
             yield count
             yield self._slots.states.row(slot)
-        if self._slots.made is not None:
-            yield self._slots.made.rows(slot)
+        if self._slots.hidden_states is not None:
+            yield self._slots.hidden_states.rows(slot)
 
     def _part(self, block: int, count: int) -> NDArray[np.uint8]:
         """A copy of the block's first `count` tokens, with zeros for those after them."""

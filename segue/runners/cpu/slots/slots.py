@@ -2,10 +2,10 @@
 
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.slots.blocks import BlockTables
+from segue.runners.cpu.slots.hidden_states import HiddenStates
 from segue.runners.cpu.slots.kv import BLOCK, Kv
-from segue.runners.cpu.slots.made import Made
 from segue.runners.cpu.slots.states import States
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 
 
 class Slots:
@@ -21,7 +21,7 @@ class Slots:
         self.states = States(anatomy, num_slots) if anatomy.has_states else None
         self.num_slots = num_slots if self.states is None else self.states.num_slots
         self.kv = Kv(anatomy, context, kv_bytes, self.num_slots, kv_type)
-        self.made = Made(self.num_slots, anatomy.width) if anatomy.drafts else None
+        self.hidden_states = HiddenStates(self.num_slots, anatomy.width) if anatomy.drafts else None
 
     @property
     def num_cells(self) -> int:
@@ -46,8 +46,8 @@ class Slots:
             count = self._checked(self.states, src, length)
             self.states.fork(src, dst)
             self.states.give_back(dst, count)
-        if self.made is not None and length:
-            self.made.fork(src, dst)
+        if self.hidden_states is not None and length:
+            self.hidden_states.fork(src, dst)
         self.kv.fork(src, dst, length)
 
     def append_drafts(self, slot: int, count: int, _: int) -> None:

@@ -56,9 +56,9 @@ threads has words of its own, for all its steps.
 # Of latent attention: what matrices of heads take, [head][rows][columns], in the three forms of an input.
 LATENT_FLOATS, LATENT_BYTES, LATENT_SCALES = range(40, 43)
 
-# Of the MTP layer; see apart/drafts.py.
+# Of the MTP layer; see rare/drafts.py.
 (
-    MADE_BEFORE,  # address of the rows' addresses of what the model made of the token before; 0: there is none
+    HIDDEN_BEFORE,  # address of the rows' addresses of what the model made of the token before; 0: there is none
     HANDED_ON,  # address of the rows' addresses to which what it makes of theirs is copied; 0: nowhere
 ) = range(44, 46)
 
@@ -145,8 +145,8 @@ ADAPT, DRAW = 32, 33
 NOTHING = 34  # a phase that is left out
 CLAMP = 35
 STORE = 36  # as HEADS, in fused steps too
-FIRST_APART = 40  # from here on: phases that are compiled apart, see apart/
-SPREAD, PREDICT, CORRECT, PART_STREAMS, MERGE_STREAMS, SPARSE = range(FIRST_APART, 46)
+FIRST_RARE = 40  # from here on: phases that are compiled apart, see rare/
+SPREAD, PREDICT, CORRECT, PART_STREAMS, MERGE_STREAMS, SPARSE = range(FIRST_RARE, 46)
 PAIR, HAND_ON = range(46, 48)
 
 # Where the norm's rows come from.

@@ -6,7 +6,7 @@ from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, real, word
 from segue.runners.cpu.step.attention.attend import attend
-from segue.runners.cpu.step.attention.numbers import LINE
+from segue.runners.cpu.step.attention.loading import LINE
 from segue.runners.cpu.step.attention.scratch import BLOCK, TILE_ROWS
 from segue.runners.cpu.step.attention.storing import put_key, put_value
 from segue.runners.cpu.step.attention.tiles import fetch_ahead

@@ -10,7 +10,6 @@ from segue.runners.cpu.draws.phase import draw_phase
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.adapters import adapt_phase
-from segue.runners.cpu.step.apart.phase import apart_phase
 from segue.runners.cpu.step.atomics import (
     SLEEPS_HERE,
     SPINS,
@@ -32,6 +31,7 @@ from segue.runners.cpu.step.latent import latent_phase
 from segue.runners.cpu.step.layer_embeddings import layer_gate_phase, layer_inputs_phase
 from segue.runners.cpu.step.mixture.experts import mixture_phase
 from segue.runners.cpu.step.products import gated_phase, product_phase
+from segue.runners.cpu.step.rare.phase import rare_phase
 from segue.runners.cpu.step.recurrent.convolution import convolve_phase
 from segue.runners.cpu.step.recurrent.delta import delta_phase
 from segue.runners.cpu.step.recurrent.mamba import mamba_gate_phase, scan_phase
@@ -129,8 +129,8 @@ def _run_phase(kind: Any, board: Any, row: Any, counter: Any, tid: Any) -> None:
         gate_rows_phase(board, row, counter)
     elif kind >= on.LATENT_KEYS and kind <= on.LATENT_ATTEND:
         latent_phase(board, row, counter, tid, kind)
-    elif kind >= on.FIRST_APART:
-        apart_phase(board, row, counter, tid)
+    elif kind >= on.FIRST_RARE:
+        rare_phase(board, row, counter, tid)
     elif kind == on.DRAW:
         draw_phase(board, row, counter, tid)
     else:

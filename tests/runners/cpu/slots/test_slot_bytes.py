@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.seam import Logits, Span
-from segue.runners.cpu.foresight import ForeseeingRunner
+from segue.runners.cpu.mtp_runner import MtpRunner
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.cpu.slots.kv import BLOCK
 from segue.runners.cpu.slots.slot_bytes import CpuSlotBytes
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 from tests.runners.cpu.conftest import empty, load, soil
 from tests.support.models.tiny_drafts import DRAFTING
 from tests.support.models.tiny_models import MODELS
@@ -132,14 +132,14 @@ def test_bytes_are_read_while_a_step_of_others_runs(loaded: CpuRunner) -> None:
 @pytest.mark.parametrize("name", ["qwen35", "glm4moe"])
 def test_drafts_of_the_model_itself_go_on_too(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "x.gguf", DRAFTING[name])
-    runner = load(path, kind=ForeseeingRunner, kv_bytes=8 << 20)
-    assert isinstance(runner, ForeseeingRunner)
+    runner = load(path, kind=MtpRunner, kv_bytes=8 << 20)
+    assert isinstance(runner, MtpRunner)
     guesses = []
     runner.decode([Span(0, TEXT[:50], 0, 0)])
     taken = out(runner, 0, 50)
     for slot in (0, 1):
         runner.decode([Span(slot, TEXT[50:51], 50, 0)])
-        guesses.append(runner.foresee([Span(slot, TEXT[51:52], 51, 1)]).copy())
+        guesses.append(runner.draft_step([Span(slot, TEXT[51:52], 51, 1)]).copy())
         runner.forget_drafts()
         empty(runner)
         soil(runner)

@@ -11,8 +11,8 @@ from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step.atomics import real, word
 from segue.runners.cpu.step.attention.attend import attend
-from segue.runners.cpu.step.attention.kept import head_bytes
-from segue.runners.cpu.step.attention.numbers import kv_type
+from segue.runners.cpu.step.attention.kv_formats import head_bytes
+from segue.runners.cpu.step.attention.loading import kv_type
 from segue.runners.cpu.step.attention.scratch import BLOCK, scratch_bytes
 from segue.runners.cpu.step.program.words import float_word
 from tests.runners.cpu.step.kept_numbers import WRITE_KEYS, WRITE_VALUES

@@ -10,8 +10,8 @@ import numpy as np
 
 from segue.runners.cpu.compile import _said
 from segue.runners.cpu.products.processor import Flavour, target_of
-from segue.runners.cpu.step.attention.kept import KvType
-from segue.runners.cpu.step.attention.numbers import kv_type
+from segue.runners.cpu.step.attention.kv_formats import KvType
+from segue.runners.cpu.step.attention.loading import kv_type
 from segue.runners.cpu.step.attention.tiles import is_wide
 from tests.runners.cpu.conftest import BY_NAME
 from tests.runners.cpu.step.attention_alone import Text, attended

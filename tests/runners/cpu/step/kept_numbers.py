@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners.cpu.step.attention.kept import KvType
+from segue.runners.cpu.step.attention.kv_formats import KvType
 from segue.runners.cpu.step.attention.scratch import BLOCK
 
 Block = NDArray[np.uint8]  # of one head: its keys, or its values

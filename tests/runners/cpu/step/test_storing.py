@@ -14,7 +14,7 @@ from segue.runners.cpu.emit import Builder, Value
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step.attention import storing
-from segue.runners.cpu.step.attention.kept import head_bytes
+from segue.runners.cpu.step.attention.kv_formats import head_bytes
 from segue.runners.cpu.step.attention.scratch import BLOCK
 from tests.runners.cpu.step.kept_numbers import WRITE_KEYS, WRITE_VALUES, decoded
 from tests.runners.cpu.translation.test_functions import built

@@ -6,13 +6,13 @@ architecture is read from the file: measures.py, layers.py.
 
 from collections.abc import Mapping
 
-from segue.runners.cpu.anatomy.families.biased import BIASED
-from segue.runners.cpu.anatomy.families.by_sigmoid import BY_SIGMOID
+from segue.runners.cpu.anatomy.families.alibi import ALIBI
 from segue.runners.cpu.anatomy.families.dense import DENSE
 from segue.runners.cpu.anatomy.families.hybrids import HYBRIDS
 from segue.runners.cpu.anatomy.families.latents import LATENTS
+from segue.runners.cpu.anatomy.families.looped import LOOPED
 from segue.runners.cpu.anatomy.families.mixtures import MIXTURES
-from segue.runners.cpu.anatomy.families.passed_again import PASSED_AGAIN
+from segue.runners.cpu.anatomy.families.sigmoid_mixtures import SIGMOID_MIXTURES
 from segue.runners.cpu.anatomy.families.streams import STREAMS
 from segue.runners.cpu.anatomy.families.uncommon import UNCOMMON
 from segue.runners.cpu.anatomy.families.windowed import WINDOWED
@@ -20,12 +20,12 @@ from segue.runners.cpu.anatomy.family import Family
 
 FAMILIES: Mapping[str, Family] = {
     **DENSE,
-    **BIASED,
+    **ALIBI,
     **MIXTURES,
-    **BY_SIGMOID,
+    **SIGMOID_MIXTURES,
     **WINDOWED,
     **STREAMS,
-    **PASSED_AGAIN,
+    **LOOPED,
     **LATENTS,
     **HYBRIDS,
     **UNCOMMON,

@@ -26,7 +26,7 @@ from segue.runners.cpu.step.attention.scratch import (
     TOPS,
     TOTAL,
 )
-from segue.runners.cpu.step.attention.shares import (
+from segue.runners.cpu.step.attention.softmax import (
     LOST,
     NOTHING,
     cap_scores,

@@ -25,7 +25,7 @@ from segue.runners.cpu.emit import (
     store,
 )
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
-from segue.runners.cpu.step.attention.numbers import (
+from segue.runners.cpu.step.attention.loading import (
     FLOATS,
     HALVES,
     KEPT,

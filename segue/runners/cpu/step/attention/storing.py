@@ -1,4 +1,4 @@
-"""Keys and values of one token, written to a block of the KV cache as they are kept (kept.py)."""
+"""Keys and values of one token, written to a block of the KV cache as they are kept (kv_formats.py)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,8 +23,13 @@ from segue.runners.cpu.emit import (
     store,
 )
 from segue.runners.cpu.kernel import INT, VOID, define
-from segue.runners.cpu.step.attention.kept import GROUP, GROUP_BYTES, SCALES_BYTES, STRIP_BYTES
-from segue.runners.cpu.step.attention.numbers import kv_type
+from segue.runners.cpu.step.attention.kv_formats import (
+    GROUP,
+    GROUP_BYTES,
+    SCALES_BYTES,
+    STRIP_BYTES,
+)
+from segue.runners.cpu.step.attention.loading import kv_type
 from segue.runners.cpu.step.attention.scratch import BLOCK
 from segue.runners.cpu.step.halves import bounded, lane, narrowed, put_halves, widened_words
 from segue.runners.cpu.step.lanes import absolute, maximum, nearest, vectors

@@ -27,8 +27,8 @@ from segue.runners.cpu.emit import (
     store,
 )
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
-from segue.runners.cpu.step.attention.kept import head_bytes
-from segue.runners.cpu.step.attention.numbers import (
+from segue.runners.cpu.step.attention.kv_formats import head_bytes
+from segue.runners.cpu.step.attention.loading import (
     AT_ONCE,
     FLOATS,
     KEPT,

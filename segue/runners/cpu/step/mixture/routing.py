@@ -9,7 +9,7 @@ from segue.runners.cpu.emit import Builder, Value, at, cell, f32, greater, load,
 from segue.runners.cpu.kernel import FLOAT, INT, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, put_real, put_word, real, word
-from segue.runners.cpu.step.attention.shares import exp_one
+from segue.runners.cpu.step.attention.softmax import exp_one
 from segue.runners.cpu.step.lanes import sigmoid_of
 from segue.runners.cpu.step.pieces import finish
 

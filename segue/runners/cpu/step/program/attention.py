@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from segue.runners.cpu.anatomy.layers import Layer
 from segue.runners.cpu.anatomy.measures import Anatomy
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.attention.kept import head_bytes
+from segue.runners.cpu.step.attention.kv_formats import head_bytes
 from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
 from segue.runners.cpu.step.heads import SHARED
 from segue.runners.cpu.step.program.norms import sub_norm

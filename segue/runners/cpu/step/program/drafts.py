@@ -1,4 +1,4 @@
-"""The MTP layer: what a step leaves for it, and the program that drafts by it (step/apart/drafts.py).
+"""The MTP layer: what a step leaves for it, and the program that drafts by it (step/rare/drafts.py).
 
 A step gives it what the model made of each row, and stores its keys and values; so what a slot holds is whole after
 each step, and forks, trims and cached prefixes are right as they are. Drafts are made by a program of its own, one row
@@ -44,18 +44,18 @@ def keys(weights: Weights, places: Places) -> Iterator[Row]:
 
 
 def pair(weights: Weights, places: Places) -> Row:
-    """The words of apart/drafts.py, in its order."""
+    """The words of rare/drafts.py, in its order."""
     anatomy, name = weights.anatomy, weights.anatomy.name_of(weights.anatomy.layers)
     own = f"{name}{EMBEDDING}"
     embedding = weights.matrix(own if weights.has(own) else "token_embd.weight")
     words = [embedding, float_word(anatomy.embedding_scale)]
     words += [weights.vector(f"{name}{each}.weight") for each in NORMS]
     words += [KINDS[anatomy.norm], float_word(anatomy.epsilon)]
-    return [on.PAIR, places.apart[on.PAIR], *words]
+    return [on.PAIR, places.rare[on.PAIR], *words]
 
 
 def hand_on(places: Places) -> Row:
-    return [on.HAND_ON, places.apart[on.HAND_ON]]
+    return [on.HAND_ON, places.rare[on.HAND_ON]]
 
 
 def paired(weights: Weights, places: Places) -> Iterator[Row]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from segue.runners.cpu.anatomy.layers import Layer
-from segue.runners.cpu.step.attention.kept import KvType, head_bytes
+from segue.runners.cpu.step.attention.kv_formats import KvType, head_bytes
 from segue.runners.cpu.step.attention.scratch import BLOCK
 
 
@@ -26,7 +26,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Streams:
-    """Addresses of what Gemma 3n has besides; see step/apart/."""
+    """Addresses of what Gemma 3n has besides; see step/rare/."""
 
     all: int
     laurel: int  # output of the small product beside attention
@@ -51,7 +51,7 @@ class Places:
     turns: tuple[int, ...]  # cosines and sines, then those of layers with a window; temperatures
     mixture: Mixture
     streams: Streams
-    apart: Mapping[int, int]  # code of phases that are compiled apart, by their numbers
+    rare: Mapping[int, int]  # code of phases that are compiled apart, by their numbers
     layer_inputs: int  # embeddings of all layers, [rows][layers][columns]
     layer_gate: int  # what gates those of a layer
     convolved: int  # output of a convolution

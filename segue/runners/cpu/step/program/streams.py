@@ -1,4 +1,4 @@
-"""Gemma 3n, from embeddings to the input of the head: see step/apart/streams.py."""
+"""Gemma 3n, from embeddings to the input of the head: see step/rare/streams.py."""
 
 import math
 from collections.abc import Iterator
@@ -38,8 +38,8 @@ def streams(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row
 
 
 def _phase(places: Places, kind: int, *words: int) -> Row:
-    """The words of step/apart/streams.py or step/apart/sparsity.py, in its order."""
-    return [kind, places.apart[kind], *words]
+    """The words of step/rare/streams.py or step/rare/sparsity.py, in its order."""
+    return [kind, places.rare[kind], *words]
 
 
 def _each(weights: Weights, name: str) -> list[int]:

@@ -1,0 +1,48 @@
+"""Tokens that are read without holding up other threads."""
+
+import numpy as np
+import pytest
+
+from segue.engine.constraints import guide
+from segue.engine.constraints.guide import Guide
+from segue.engine.constraints.token_reading import read_beside
+from segue.runners.fake import VOCAB_SIZE
+from tests.engine.constraints.guided import compiled, regex
+
+
+@pytest.mark.parametrize("text", [b"abab", b"abc", b"ax", b"abcd"])
+def test_what_is_read_is_the_same(text: bytes) -> None:
+    grammar = compiled(regex("(ab)*c?"))
+    usual, beside = grammar.matcher.deep_copy(), grammar.matcher.deep_copy()
+    for token in text:
+        usual.consume_token(token)
+        read_beside(beside, token, grammar.vocabulary.tokenizer)
+        assert beside.is_error() == usual.is_error()
+        assert beside.is_stopped() == usual.is_stopped()
+        assert beside.is_accepting() == usual.is_accepting()
+        assert beside.deep_copy().compute_bitmask() == usual.deep_copy().compute_bitmask()
+
+
+def test_nobody_waits_for_a_lexer_that_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another's mask may take seconds: the thread of all requests waited, and kept every other from running."""
+    monkeypatch.setattr(guide, "_LEXER_S", 0.0)
+    guided = Guide(compiled(regex("a(bcd)*")))
+    with guided._grammar.lexer.in_use:
+        assert not guided.accept(ord("a"))
+        assert not guided.knows_end
+        assert not guided.is_ready
+    assert guided.is_whole
+    assert guided.may_end() == [False, True]
+    for token in b"bcd":
+        assert guided.apply(np.zeros(VOCAB_SIZE, np.float32))
+        assert not guided.accept(token)
+    assert guided.is_whole
+
+
+def test_a_draft_ends_where_the_lexer_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guide, "_LEXER_S", 0.0)
+    grammar = compiled(regex("[ab]+"))
+    scout = Guide(grammar).scout()
+    assert scout is not None
+    with grammar.lexer.in_use:
+        assert not scout.accept(ord("a"))
