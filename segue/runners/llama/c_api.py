@@ -20,6 +20,9 @@ from segue.errors import Incompatible, ModelUnavailable
 PACKAGE = "xllamacpp"
 VERSION = "2026.10.11549"
 
+# What the wheel is compiled for, as LLVM names it; the one for ARM runs on every processor of 64 bits.
+_INSTRUCTIONS = {"x86_64": frozenset({"avx", "avx2", "bmi2", "f16c", "fma"})}
+
 MAX_SEQUENCES = 256  # LLAMA_MAX_SEQ
 NO_VOCAB = 0  # LLAMA_VOCAB_TYPE_NONE
 SENTENCEPIECE = 1  # LLAMA_VOCAB_TYPE_SPM
@@ -218,6 +221,10 @@ _log = _Log()
 @cache
 def load() -> ctypes.CDLL:
     """The library, checked and ready. Every function of SIGNATURES is an attribute of it."""
+    if missing := _missing_instructions():
+        raise Incompatible(
+            f"{PACKAGE} is compiled for processors with {missing}, which this one does not have"
+        )
     # A failed assertion ends the process anyway; it must not start a debugger first.
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
     library = _open(_find_extension())
@@ -246,6 +253,16 @@ def quick() -> ctypes.PyDLL:
         function = getattr(same, name)
         function.restype, function.argtypes = result, arguments
     return same
+
+
+def _missing_instructions() -> str:
+    """What the wheel's code takes for granted and this processor lacks: the first call would end the process."""
+    try:
+        from segue.runners.cpu.products import processor
+    except ImportError:  # llvmlite, by which it is asked, is not there
+        return ""
+    needed = _INSTRUCTIONS.get(processor.arch(), frozenset())
+    return ", ".join(sorted(needed - processor.instructions())).upper()
 
 
 def _open(path: Path) -> ctypes.CDLL:

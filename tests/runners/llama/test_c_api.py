@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from segue.errors import Incompatible, ModelUnavailable
+from segue.runners.cpu.products import processor
 from segue.runners.llama import c_api
 from tests.support.models.tiny_gguf import write_tiny_gguf
 
@@ -29,6 +30,21 @@ def test_another_version_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "1.2.3")
     with pytest.raises(Incompatible, match=r"xllamacpp is 1\.2\.3.*pip install xllamacpp=="):
         c_api.load()
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_a_processor_without_what_the_wheel_is_compiled_for_never_calls_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As an Ivy Bridge: the process would end with an illegal instruction."""
+    monkeypatch.setattr(processor, "arch", lambda: "x86_64")
+    monkeypatch.setattr(processor, "instructions", lambda: frozenset({"sse4.2", "avx", "f16c"}))
+    with pytest.raises(
+        Incompatible, match=r"compiled for processors with AVX2, BMI2, FMA, which this one does not"
+    ):
+        c_api.load()
+    monkeypatch.setattr(processor, "arch", lambda: "aarch64")
+    c_api.load()
 
 
 @pytest.mark.usefixtures("unloaded")
