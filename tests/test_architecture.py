@@ -46,7 +46,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.processes.sharing": (),
     "segue.setting": ("segue.errors",),
     "segue.config": ("segue.setting", "segue.errors", "segue.cpus"),
-    "segue.metrics": ("segue.types", "segue.processes.shared_numbers"),
+    "segue.metrics": ("segue.types", "segue.metrics", "segue.processes.shared_numbers"),
     "segue.dialects": (*_BASE, "segue.dialects"),
     # Inside the engine: process → slots → scheduling → request → {infill, constraints, sampling} → seam.
     "segue.engine": (*_BASE, "segue.engine.seam"),

@@ -23,6 +23,7 @@ from segue.types import (
     Event,
     ModelInfo,
     Sampling,
+    Served,
     ServedAdapter,
     SlotAction,
     SlotResult,
@@ -260,6 +261,9 @@ class Service(Protocol):
 
     async def act_on_slot(self, model: str, action: SlotAction) -> SlotResult:
         """Save, restore or erase a client's slot, of a model that is loaded for it. Raises SegueError."""
+
+    def served(self, model: str) -> Served:
+        """What became of a model's requests since the server started."""
 
     async def stats(self, model: str) -> Stats:
         """Raises Unavailable while the model is not up: looking at a model does not load it."""

@@ -336,6 +336,7 @@ def _info(
         fingerprint=unpromised("vllm"),
         seeds_requests=False,  # nothing is promised of a seed, and some of vLLM's samplers take none
         kv_tokens=limits.num_cells,
+        kv_block=limits.cells_per_block,
         train_context=getattr(hf, "max_position_embeddings", 0) or 0,
         chat_template=template if isinstance(template, str) else None,
         bos_token=_spelled(vocab, vocab.bos),

@@ -16,7 +16,7 @@ from segue import __version__
 from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.engine.seam import Models
 from segue.errors import SegueError, UnknownPath, WrongMethod
-from segue.metrics import CONTENT_TYPE, Metrics
+from segue.metrics.page import CONTENT_TYPE, Metrics
 from segue.processes.sharing import ALONE, Sharing
 from segue.server.admission.admission import Admission, Trace
 from segue.server.admission.guard import Guard
@@ -49,14 +49,22 @@ def create_app(
     """`root`: the dialect that is also served without a prefix. Connections use `state.admission` to refuse early."""
     policy = policy or Policy()
     limiter = Limiter(policy.limits, ledger=Ledger(sharing))
-    metrics = Metrics(sharing.path("metrics"), sharing.process, sharing.num_processes)
+    own_names = list(dict.fromkeys(map(models.resolve, models.names)))
+    metrics = Metrics(sharing.path("metrics"), sharing.process, sharing.num_processes, own_names)
     started = int(time.time()) if sharing.started is None else sharing.started
+    service = ModelService(
+        models,
+        version=__version__,
+        started=started,
+        defaults=policy.defaults,
+        served=metrics.served,
+    )
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
     routes: list[Route] = [
         *_own_pages(mounts, dialects),
         *playground.routes(models, dialects, root, needs_key=policy.keys is not None),
-        *_routes(mounts, models, policy, started),
+        *_routes(mounts, models, policy, service),
         # After the dialects' routes: a dialect at the root may have its own /metrics.
         Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
     ]
@@ -115,8 +123,9 @@ def _method(end: Operation | Companion) -> str:
     return end.method if isinstance(end, Companion) else "POST"
 
 
-def _routes(mounts: list[Mount], models: Models, policy: Policy, started: int) -> list[Route]:
-    service = ModelService(models, version=__version__, started=started, defaults=policy.defaults)
+def _routes(
+    mounts: list[Mount], models: Models, policy: Policy, service: ModelService
+) -> list[Route]:
     routes = []
     for prefix, dialect, end in mounts:
         error = end.error or dialect.error

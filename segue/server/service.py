@@ -20,6 +20,7 @@ from segue.types import (
     Adapter,
     CompletionRequest,
     ModelInfo,
+    Served,
     ServedAdapter,
     SlotAction,
     SlotResult,
@@ -96,9 +97,17 @@ class ModelService:
     """Implements dialects.base.Service over the seam."""
 
     def __init__(
-        self, models: Models, *, version: str, started: int, defaults: Defaults = NO_DEFAULTS
+        self,
+        models: Models,
+        *,
+        version: str,
+        started: int,
+        defaults: Defaults = NO_DEFAULTS,
+        served: Callable[[str], Served],
     ):
+        """`served`: what was counted of the requests of a model."""
         self._models = models
+        self._served = served
         self.defaults = defaults
         self._started = started
         self.version = version
@@ -168,6 +177,9 @@ class ModelService:
             action = msgspec.structs.replace(action, cache_salt=salt)
         engine = await open_engine(self._models, model)
         return await engine.act_on_slot(action)
+
+    def served(self, model: str) -> Served:
+        return self._served(self._models.resolve(model))
 
     async def stats(self, model: str) -> Stats:
         engine = self._models.loaded(model)

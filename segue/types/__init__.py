@@ -38,6 +38,7 @@ from segue.types.requests import (
     Truncation,
 )
 from segue.types.scores import LOWEST_LOGPROB, Alternative, PromptScores, TokenScore
+from segue.types.served import Buckets, Served
 from segue.types.slots import SlotAction, SlotResult, SlotVerb
 from segue.types.steps import CUT_FIRST, SCALE_FIRST, STEP_NAMES, Step, step_named
 
@@ -49,6 +50,7 @@ __all__ = [
     "STEP_NAMES",
     "Adapter",
     "Alternative",
+    "Buckets",
     "Cause",
     "CompletionRequest",
     "Constraint",
@@ -71,6 +73,7 @@ __all__ = [
     "Repetition",
     "Sampling",
     "Searching",
+    "Served",
     "ServedAdapter",
     "Share",
     "Shift",

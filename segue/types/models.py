@@ -42,6 +42,7 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     deterministic: bool  # the same request gives the same bytes, whatever runs beside it
     fingerprint: str  # of all that answers depend on
     kv_tokens: int
+    kv_block: int = 1  # memory for them is handed out in blocks of so many
     num_states: int = 0  # sequences at once, cached prefixes included, if layers carry states
     state_bytes: int = 0  # of each of them
     seeds_requests: bool = True  # a request without a seed gets one, which its answer names

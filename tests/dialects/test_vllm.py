@@ -2,6 +2,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from segue.dialects.base import Call, Reply, Stamp
 from segue.dialects.rendering.tally import Tally
@@ -19,7 +20,7 @@ from segue.errors import (
     UnsupportedMedia,
     WrongMethod,
 )
-from segue.types import Truncation
+from segue.types import Buckets, Served, Truncation
 from tests.support.one_card import OneCard
 
 STAMP = Stamp(request_id="r", public_id="r", created=5, seed=99, fingerprint="f")
@@ -100,11 +101,13 @@ def test_beams_take_n_at_temperature_0() -> None:
     assert (request.beam_search, request.num_candidates, request.length_penalty) == (True, 4, 0.5)
 
 
-def page(path: str) -> Reply:
+def page(path: str, requests: Served | None = None) -> Reply:
     (companion,) = (each for each in VLLM.companions if (each.method, each.path) == ("GET", path))
+    service = OneCard()
+    service.requests = requests or Served()
 
     async def answered() -> Reply:
-        return await companion.answer(OneCard(), {})
+        return await companion.answer(service, {})
 
     return asyncio.run(answered())
 
@@ -123,6 +126,36 @@ def test_metrics_have_the_names_that_gateways_look_for() -> None:
     assert "# TYPE vllm:prefix_cache_hits_total counter" in lines
     assert "# TYPE vllm:prompt_tokens_cached_total counter" in lines
     assert sum(line.startswith("vllm:num_requests_running") for line in lines) == 1
+    assert len([line for line in lines if line.startswith("vllm:cache_config_info{")]) == 1
+
+
+def test_metrics_have_what_vllms_dashboards_read() -> None:
+    """Each name that examples/observability of vLLM has in an expression."""
+    first = Buckets((0.5, 1.0), (1.0, 0.0, 2.0), 7.25)
+    requests = Served(reasons={"stop": 3, "length": 0}, first_s=first)
+    families = {
+        family.name: family
+        for family in text_string_to_metric_families(page("/metrics", requests).body)
+    }
+    asked = {
+        *("e2e_request_latency_seconds", "time_to_first_token_seconds"),
+        *("inter_token_latency_seconds", "request_queue_time_seconds"),
+        *("request_prefill_time_seconds", "request_decode_time_seconds"),
+        *("request_prompt_tokens", "request_generation_tokens", "iteration_tokens_total"),
+        *("request_max_num_generation_tokens", "request_success", "kv_cache_usage_perc"),
+        *("num_requests_running", "num_requests_waiting", "prompt_tokens", "generation_tokens"),
+    }
+    assert asked <= {name.removeprefix("vllm:") for name in families}
+    success = families["vllm:request_success"].samples
+    assert [(each.labels["finished_reason"], each.value) for each in success] == [
+        ("stop", 3),
+        ("length", 0),
+    ]
+    samples = families["vllm:time_to_first_token_seconds"].samples
+    named = {(each.name[33:], each.labels.get("le", "")): each.value for each in samples}
+    buckets = {("bucket", "0.5"): 1, ("bucket", "1.0"): 1, ("bucket", "+Inf"): 3}
+    assert named == {**buckets, ("count", ""): 3, ("sum", ""): 7.25}
+    assert families["vllm:iteration_tokens_total"].samples[-2].value == 4
 
 
 @pytest.mark.parametrize(("sent", "meant"), [(1, True), ("true", True), (0, False), ("No", False)])

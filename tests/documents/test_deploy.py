@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from segue import config
-from segue.metrics import Metrics
+from segue.metrics.page import Metrics
 from segue.types import Stats
 from tests.server.conftest import Live
 from tests.support.fakes import speak
@@ -177,7 +177,7 @@ def test_systemd() -> None:
 @pytest.fixture(scope="module")
 def told() -> str:
     metrics = Metrics()
-    metrics.observe(200, 0.1, 0.2)
+    metrics.observe(200)
     text = metrics.exposition({"m": Stats()})
     return text if isinstance(text, str) else text.decode()
 

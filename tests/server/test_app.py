@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from segue.dialects.openai import OPENAI
 from segue.dialects.vllm import VLLM
 from segue.errors import SegueError
 from segue.server.app import create_app
+from segue.types import Delta, Done, Event, Failed, Finished, Prompted, Usage
 from tests.server.conftest import TWO_WORDS, Launch, Live
 from tests.support.fakes import INFO, OneModel
 
@@ -223,6 +224,28 @@ def test_a_model_that_restarts_is_left_out_of_vllms_figures(launch: Launch) -> N
     live.engine.is_restarting = True
     assert "model_name" not in metrics_of(live)
     assert live.client.get("/vllm/load").json() == {"server_load": 0}
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        ((Finished(0, "stop", "eos", 1), Done(Usage(1, 1, 0), 5)), "stop"),
+        ((Failed("engine_fault", "it broke"),), "error"),
+    ],
+    ids=["stop", "error"],
+)
+def test_vllms_figures_tell_why_choices_ended(
+    launch: Launch, last: Sequence[Event], told: str
+) -> None:
+    said = [Prompted(0, (1,), 0), Delta(0, "a", (1,)), *last]
+    live = launch(lambda _: said, dialects=[OPENAI, VLLM])
+    live.complete(n=1)
+    rows = [line for line in metrics_of(live).splitlines() if "finished_reason" in line]
+    counted = [line.rpartition("=")[2] for line in rows if not line.endswith(" 0")]
+    assert counted == [f'"{told}"}} 1']
+    assert 'vllm:e2e_request_latency_seconds_count{engine="0",model_name="tiny"} 1' in metrics_of(
+        live
+    )
 
 
 def metrics_of(live: Live) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from segue.errors import Unavailable, UnknownModel
 from segue.server.service import ModelService
-from segue.types import Stats
+from segue.types import Served, Stats
 from tests.support.fakes import INFO, OneModel, ScriptedEngine, speak
 
 
@@ -17,7 +17,7 @@ def models() -> OneModel:
 
 @pytest.fixture
 def service(models: OneModel) -> ModelService:
-    return ModelService(models, version="1", started=5)
+    return ModelService(models, version="1", started=5, served=lambda _: Served())
 
 
 def test_cards_never_stand_for_another_model(service: ModelService) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from segue.dialects.base import Card
 from segue.engine.process.adapter_list import AdapterList
-from segue.types import Adapter, ModelInfo, ServedAdapter, SlotAction, SlotResult, Stats
+from segue.types import Adapter, ModelInfo, Served, ServedAdapter, SlotAction, SlotResult, Stats
 from tests.support.fakes import INFO
 
 CHATTY = msgspec.structs.replace(
@@ -29,6 +29,7 @@ class OneCard:
         self.list = AdapterList(
             [ServedAdapter("sql", "sql.gguf"), ServedAdapter("b", "b.gguf", 0.5)]
         )
+        self.requests = Served()
         self.slot_actions: list[tuple[str, SlotAction]] = []
         self._card = Card("tiny", 77, "ok", info, aliases=("fim", "code"))
 
@@ -65,6 +66,9 @@ class OneCard:
     async def act_on_slot(self, model: str, action: SlotAction) -> SlotResult:
         self.slot_actions.append((model, action))
         return SlotResult(num_tokens=84, num_bytes=4096, seconds=0.0498654)
+
+    def served(self, model: str) -> Served:
+        return self.requests
 
     async def stats(self, model: str) -> Stats:
         return Stats(

@@ -131,9 +131,9 @@ DIFFERENCES = (
         "Chat is not served here; vLLM's token_strs are spellings of its vocabulary (Ġ for a space).",
     ),
     Difference(
-        "/metrics has the gauges and counters of the engine; histograms are in the root's own /metrics, as segue_*. "
-        "There is no /v1/completions/render, nor its reverse.",
-        "What gateways and autoscalers read is there under vLLM's names. A prompt's tokens are told by /tokenize.",
+        "/metrics has what gateways, autoscalers and vLLM's dashboards read, under its names and with buckets of its "
+        "own. There is no /v1/completions/render, nor its reverse.",
+        "The others are of GPUs and of images. A prompt's tokens are told by /tokenize.",
     ),
     Difference(
         "/version names the vLLM whose contract this is, and Segue's own version beside it.",

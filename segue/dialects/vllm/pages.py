@@ -9,12 +9,11 @@ from segue.bounds import MAX_DETOKENIZE_TOKENS
 from segue.dialects.base import Card, Companion, Reply, Service
 from segue.dialects.fields.table import Table
 from segue.dialects.openai import tokens
-from segue.dialects.rendering.prometheus import CONTENT_TYPE, exposition
+from segue.dialects.rendering.prometheus import CONTENT_TYPE
 from segue.dialects.vllm.fields import lenient
 from segue.dialects.vllm.kinds import LaxTokenIds
-from segue.dialects.vllm.metrics import METRICS, labels
+from segue.dialects.vllm.metrics import Loaded, page
 from segue.errors import Unavailable
-from segue.types import Stats
 
 CONTRACT_VERSION = "0.33.0"  # the vLLM whose contract this is
 LOADING_RETRY_S = 5.0
@@ -95,25 +94,24 @@ async def health(service: Service, _: Mapping[str, Any]) -> Reply:
     return Reply("")
 
 
-async def _loaded(service: Service) -> dict[str, Stats]:
+async def _loaded(service: Service) -> dict[str, Loaded]:
     """By name, of the models that are up: one that is restarting is left out. Aliases and adapters are other names."""
-    loaded: dict[str, Stats] = {}
+    loaded: dict[str, Loaded] = {}
     for card in service.cards():
         if card.info is not None and not card.is_alias and not card.parent:
             with contextlib.suppress(Unavailable):
-                loaded[card.name] = await service.stats(card.name)
+                stats = await service.stats(card.name)
+                loaded[card.name] = Loaded(card.info, stats, service.served(card.name))
     return loaded
 
 
 async def load(service: Service, _: Mapping[str, Any]) -> Reply:
-    loaded = await _loaded(service)
-    return Reply({"server_load": sum(each.running + each.waiting for each in loaded.values())})
+    loaded = (await _loaded(service)).values()
+    return Reply({"server_load": sum(each.stats.running + each.stats.waiting for each in loaded)})
 
 
 async def metrics(service: Service, _: Mapping[str, Any]) -> Reply:
-    loaded = enumerate((await _loaded(service)).items())
-    figures = {labels(number, name): stats for number, (name, stats) in loaded}
-    return Reply(exposition(METRICS, figures), headers=(("content-type", CONTENT_TYPE),))
+    return Reply(page(await _loaded(service)), headers=(("content-type", CONTENT_TYPE),))
 
 
 async def version(service: Service, _: Mapping[str, Any]) -> Reply:

@@ -193,6 +193,7 @@ def model_info(
         deterministic=capabilities.deterministic,
         fingerprint=fingerprint or unpromised(runner),
         kv_tokens=capabilities.num_cells,
+        kv_block=capabilities.cells_per_block,
         num_states=capabilities.num_slots if capabilities.state_bytes else 0,
         state_bytes=capabilities.state_bytes,
         train_context=_whole(vocab.metadata("{arch}.context_length"), 0),

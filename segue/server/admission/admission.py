@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from segue.dialects.base import Dialect
 from segue.errors import SegueError
-from segue.metrics import Metrics
+from segue.metrics.page import Metrics
 from segue.server.admission.bodies import Bodies
 from segue.server.admission.cors import is_preflight
 from segue.server.admission.limits import Limiter
@@ -156,8 +156,6 @@ class Admission:
             record.permit.release()
         record.status = record.status or CLIENT_LEFT
         record.log()
-        whole_s = None if record.first_s is None else record.elapsed_s
-        gaps = () if record.token_s is None else record.gaps.end()
-        self._metrics.observe(record.outcome, record.token_s, whole_s, gaps)
+        self._metrics.observe(record.outcome, record.model, record.figures())
         if self._trace is not None:
             self._trace(record, self.dialect_at(record.path).name)

@@ -4,10 +4,12 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Mapping
 
 from starlette.types import Scope
 
 from segue.errors import BY_CODE, EngineFault, SegueError
+from segue.metrics.figures import Figures
 from segue.server.admission.limits import Permit
 from segue.server.admission.token_gaps import TokenGaps
 from segue.types import Delta, Done, Event, Failed, Finished, Prompted, Reason
@@ -47,6 +49,7 @@ class RequestRecord:
         self.queue_s: float | None = None  # until its first prompt token was computed
         self.token_s: float | None = None  # until its first token arrived
         self.gaps = TokenGaps()
+        self._figures = Figures()
         self.reasons: dict[int, Reason] = {}  # why each choice ended
         self.started_ns = time.time_ns()
         self._begun_at = time.perf_counter()
@@ -80,13 +83,16 @@ class RequestRecord:
                 self.cached_tokens += event.num_cached
                 self.prompt_tokens += len(event.tokens)
                 self._charge(len(event.tokens))
+                self._figures.prompted(event)
             case Finished():
                 self.reasons[event.choice] = event.reason
+                self._figures.finished(event)
             case Done():  # also counts candidates that were not returned
                 usage, before = event.usage, self.prompt_tokens + self.completion_tokens
                 self.prompt_tokens = usage.prompt_tokens
                 self.completion_tokens = usage.completion_tokens
                 self._charge(self.prompt_tokens + self.completion_tokens - before)
+                self._figures.answered()
             case Failed():
                 self.failure = event.code
 
@@ -114,6 +120,20 @@ class RequestRecord:
         """The status of its end: an answer that failed after it had begun has that of its error."""
         has_broken = self.failure != "" and self.status < 400
         return BY_CODE.get(self.failure, EngineFault).status if has_broken else self.status
+
+    def figures(self) -> Mapping[int, float]:
+        """What the metrics count of it, once it is over; nothing if its model never had it."""
+        told, outcome = self._figures, self.outcome
+        if self.model and (outcome == CLIENT_LEFT or outcome >= 500):
+            told.ended("abort" if outcome == CLIENT_LEFT else "error")
+        if self.first_s is not None:
+            told.observe("whole_s", self.elapsed_s)
+        if self.queue_s is not None:
+            told.observe("queue_s", self.queue_s)
+        if self.token_s is not None:
+            told.observe("first_s", self.token_s)
+            told.gaps(self.gaps.end())
+        return told.numbers
 
     def log(self) -> None:
         """Write the access log line of this request."""

@@ -5,7 +5,7 @@ Times are the engine's and come with its events: no clock is read, and tokens of
 
 from bisect import bisect_left
 
-from segue.metrics import TOKEN_SECONDS
+from segue.metrics.figures import TOKEN_SECONDS
 
 
 class _Last:

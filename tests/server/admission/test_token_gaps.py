@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.metrics import TOKEN_SECONDS
+from segue.metrics.figures import TOKEN_SECONDS
 from segue.server.admission.token_gaps import TokenGaps
 
 

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from segue.metrics import ROWS, TOKEN_SECONDS, Metrics
+from segue.metrics.figures import Figures
+from segue.metrics.page import ROWS, Metrics
 from segue.types import Stats
 
 
@@ -13,6 +14,13 @@ def read(exposition: str) -> dict[tuple[str, tuple[str, ...]], float]:
         for family in text_string_to_metric_families(exposition)
         for sample in family.samples
     }
+
+
+def told(**observed: float) -> dict[int, float]:
+    figures = Figures()
+    for name, value in observed.items():
+        figures.observe(name, value)
+    return figures.numbers
 
 
 def test_every_row_is_told_for_every_model() -> None:
@@ -33,9 +41,9 @@ def test_every_figure_of_an_engine_has_a_row() -> None:
 
 def test_requests_are_observed_once() -> None:
     metrics = Metrics()
-    metrics.observe(200, 0.02, 0.3)
+    metrics.observe(200, told=told(first_s=0.02, whole_s=0.3))
     metrics.observe(404)
-    metrics.observe(200, None, 0.2)
+    metrics.observe(200, told=told(whole_s=0.2))
     samples = read(metrics.exposition({}))
     assert samples[("segue_answers_total", ("200",))] == 2
     assert samples[("segue_answers_total", ("404",))] == 1
@@ -48,11 +56,11 @@ def test_processes_count_together_and_one_that_comes_again_goes_on(tmp_path: Pat
     pytest.importorskip("fcntl", reason="numbers are shared where files can be locked")
     path = str(tmp_path / "metrics")
     one, two = (Metrics(path, process, 2) for process in (0, 1))
-    one.observe(200, 0.02, 0.3)
-    two.observe(200, 0.2, 0.3)
+    one.observe(200, told=told(first_s=0.02))
+    two.observe(200, told=told(first_s=0.2))
     two.observe(499)
     again = Metrics(path, 1, 2)
-    again.observe(200, 400.0, 500.0)
+    again.observe(200, told=told(first_s=400.0))
     assert one.exposition({}) == two.exposition({}) == again.exposition({})
     samples = read(one.exposition({}))
     assert samples[("segue_answers_total", ("200",))] == 3
@@ -71,19 +79,19 @@ def test_processes_count_together_and_one_that_comes_again_goes_on(tmp_path: Pat
     assert samples[("segue_time_to_first_token_seconds_sum", ())] == pytest.approx(400.22)
 
 
-def test_tokens_of_all_processes_are_in_one_histogram(tmp_path: Path) -> None:
+def test_models_are_counted_apart_and_shown_together(tmp_path: Path) -> None:
     pytest.importorskip("fcntl", reason="numbers are shared where files can be locked")
-    path = str(tmp_path / "metrics")
-    one, two = (Metrics(path, process, 2) for process in (0, 1))
-    fast = [0.0] * TOKEN_SECONDS.index(0.005) + [3]
-    counts = fast + [0.0] * (len(TOKEN_SECONDS) + 1 - len(fast))
-    one.observe(200, 0.02, 0.3, [*counts, 0.012])
-    two.observe(499, 0.02, 9.0, [*counts[:-1], 1, 5.012])
-    two.observe(404)
+    path, models = str(tmp_path / "metrics"), ("a", "b")
+    one, two = (Metrics(path, process, 2, models) for process in (0, 1))
+    one.observe(200, "a", told(gap_s=0.005))
+    two.observe(200, "a", told(gap_s=5))
+    two.observe(200, "b", told(gap_s=0.003))
+    two.observe(200, "unknown", told(gap_s=1))
+    assert [sum(one.served(model).gap_s.counts) for model in models] == [2, 1]
+    assert one.served("a") == two.served("a")
     samples = read(one.exposition({}))
     name = "segue_inter_token_latency_seconds"
     found = {labels[0]: n for (each, labels), n in samples.items() if each == f"{name}_bucket"}
-    assert [found[end] for end in ("0.001", "0.0025", "0.005", "2.5", "+Inf")] == [0, 0, 6, 6, 7]
-    assert samples[(f"{name}_count", ())] == 7
-    assert samples[(f"{name}_sum", ())] == pytest.approx(5.024)
-    assert samples[("segue_request_seconds_sum", ())] == pytest.approx(9.3)
+    assert [found[end] for end in ("0.0025", "0.005", "2.5", "+Inf")] == [0, 2, 2, 3]
+    assert samples[(f"{name}_count", ())] == 3
+    assert samples[(f"{name}_sum", ())] == pytest.approx(5.008)

@@ -5,9 +5,9 @@ observed once, at its end. Several server processes count in one file, each in a
 whichever process answers.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,13 +20,12 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from segue.metrics import figures
 from segue.processes.shared_numbers import SharedNumbers
-from segue.types import Stats
+from segue.types import Buckets, Served, Stats
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-_MILLISECONDS = (1, 2.5, 5, 7.5, 10, 15, 20, 30, 40, 50, 75, 100, 150, 250, 500, 1000, 2500)
-TOKEN_SECONDS = tuple(each / 1000 for each in _MILLISECONDS)
+NOTHING: Mapping[int, float] = MappingProxyType({})
 
 
 class Row(NamedTuple):
@@ -98,81 +97,71 @@ class _Engines(Collector):
             yield metric
 
 
-class _Histogram(NamedTuple):
-    """Where a histogram is in a process's row: a count for each bucket and for what is above, then the sum."""
-
-    name: str
-    doc: str
-    ends: tuple[float, ...]  # of its buckets
-    start: int
-
-    @property
-    def sum_at(self) -> int:
-        return self.start + len(self.ends) + 1
-
-
 _STATUSES = range(100, 600)
-_FIRST = _Histogram(
-    "segue_time_to_first_token_seconds",
-    "From the request to its first token.",
-    _SECONDS,
-    len(_STATUSES),
+# Histograms of the page, which are over all models: name, what it is of, and its name among the figures.
+_SHOWN = (
+    ("segue_time_to_first_token_seconds", "From the request to its first token.", "first_s"),
+    ("segue_request_seconds", "From the request to the end of its answer.", "whole_s"),
+    (
+        "segue_inter_token_latency_seconds",
+        "From a token of a choice to the next; tokens of one step share its time.",
+        "gap_s",
+    ),
 )
-_WHOLE = _Histogram(
-    "segue_request_seconds",
-    "From the request to the end of its answer.",
-    _SECONDS,
-    _FIRST.sum_at + 1,
-)
-_GAPS = _Histogram(
-    "segue_inter_token_latency_seconds",
-    "From a token of a choice to the next; tokens of one step share its time.",
-    TOKEN_SECONDS,
-    _WHOLE.sum_at + 1,
-)
-_ROW_SIZE = _GAPS.sum_at + 1
 
 
 class Metrics(Collector):
-    """The metrics of one server. Labels are few and fixed: clients must not be able to add any."""
+    """The metrics of one server. Labels are few and fixed: clients must not be able to add any.
 
-    def __init__(self, path: str | None = None, process: int = 0, num_processes: int = 1) -> None:
-        """`path`: the file that the server processes share. A process that is started again goes on in its row."""
-        self._numbers = SharedNumbers(num_processes * _ROW_SIZE, path).values
-        self._row = self._numbers[process * _ROW_SIZE : (process + 1) * _ROW_SIZE]
+    A process's row has the counts of statuses, and then a row of figures for each model.
+    """
 
-    def observe(
+    def __init__(
         self,
-        status: int,
-        token_s: float | None = None,
-        whole_s: float | None = None,
-        gaps: Sequence[float] = (),
+        path: str | None = None,
+        process: int = 0,
+        num_processes: int = 1,
+        models: Sequence[str] = ("",),
     ) -> None:
-        """One request is over. None: it had no token, as when prompts are scored; it used no model.
-        `gaps`: of its tokens, as the histogram is in a row."""
+        """`path`: the file that the server processes share. A process that is started again goes on in its row."""
+        self._starts = {
+            name: len(_STATUSES) + number * figures.ROW_SIZE for number, name in enumerate(models)
+        }
+        size = self._size = len(_STATUSES) + len(models) * figures.ROW_SIZE
+        self._numbers = SharedNumbers(num_processes * size, path).values
+        self._row = self._numbers[process * size : (process + 1) * size]
+
+    def observe(self, status: int, model: str = "", told: Mapping[int, float] = NOTHING) -> None:
+        """One request is over. `told`: its figures, by their places; it has none if it used no model."""
         self._row[status - _STATUSES.start] += 1
-        for histogram, seconds in ((_FIRST, token_s), (_WHOLE, whole_s)):
-            if seconds is not None:
-                self._row[histogram.start + bisect_left(histogram.ends, seconds)] += 1
-                self._row[histogram.sum_at] += seconds
-        for place, number in enumerate(gaps, _GAPS.start):
-            self._row[place] += number
+        if told and model in self._starts:
+            start = self._starts[model]
+            for place, number in told.items():
+                self._row[start + place] += number
+
+    def served(self, model: str) -> Served:
+        """What became of a model's requests, in all processes."""
+        start = self._starts[model]
+        return figures.read(self._sums(range(start, start + figures.ROW_SIZE)))
+
+    def _sums(self, places: Iterable[int]) -> list[float]:
+        return [sum(self._numbers[place :: self._size]) for place in places]
 
     def collect(self) -> Iterator[Metric]:
-        sums = [sum(self._numbers[place::_ROW_SIZE]) for place in range(_ROW_SIZE)]
         doc = "Answers by HTTP status; a stream that failed by that of its error."
         answers = CounterMetricFamily("segue_answers", doc, labels=["status"])
-        for status, count in zip(_STATUSES, sums, strict=False):
-            if count:
-                answers.add_metric([f"{status}"], count)
+        for status, number in zip(_STATUSES, self._sums(range(len(_STATUSES))), strict=True):
+            if number:
+                answers.add_metric([f"{status}"], number)
         yield answers
-        for histogram in (_FIRST, _WHOLE, _GAPS):
-            counts, total = sums[histogram.start : histogram.sum_at], sums[histogram.sum_at]
-            ends = [*map(floatToGoString, histogram.ends), "+Inf"]
+        of_models = [self.served(model) for model in self._starts]
+        for name, doc, field in _SHOWN:
+            each: list[Buckets] = [getattr(served, field) for served in of_models]
+            counts = map(sum, zip(*(one.counts for one in each), strict=True))
+            ends = [*map(floatToGoString, each[0].ends), "+Inf"]
             buckets = list(zip(ends, accumulate(counts), strict=True))
-            yield HistogramMetricFamily(
-                histogram.name, histogram.doc, buckets=buckets, sum_value=total
-            )
+            total = sum(one.sum for one in each)
+            yield HistogramMetricFamily(name, doc, buckets=buckets, sum_value=total)
 
     def exposition(self, stats: Mapping[str, Stats]) -> str:
         """The page in Prometheus format. `stats`: of the models that are loaded."""
