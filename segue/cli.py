@@ -77,7 +77,7 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            from segue.commands.foreign_flags import advice
+            from segue.commands.foreign.flags import advice
 
             if words := advice(args[0], COMMANDS):
                 raise click.UsageError(f"No such command {args[0]!r}: {words}", ctx) from None

@@ -10,7 +10,7 @@ import click
 
 from segue import config, imports
 from segue.assembly.ahead import worker_ahead, worker_sockets
-from segue.commands.foreign_flags import Understanding
+from segue.commands.foreign.flags import Understanding
 from segue.commands.options import with_settings
 
 

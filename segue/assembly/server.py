@@ -20,6 +20,7 @@ from segue import config, logs
 from segue.assembly.fleet import build_fleet, build_shared_fleet, further_node, warn_of_idle
 from segue.assembly.policy import build_policy, warn_if_open
 from segue.commands.banner import banner
+from segue.commands.foreign import variables
 from segue.cpus import wait_for_a_free_one
 from segue.dialects import DIALECTS
 from segue.engine.process.fleet import Fleet
@@ -41,6 +42,8 @@ from segue.server.app import create_app
 from segue.server.tracing import exporting
 from segue.server.transport import listen
 
+log = logging.getLogger("segue")
+
 _SHORTEST_HANG_S = 30.0  # a server process is not ended for being busy for less
 
 
@@ -57,6 +60,8 @@ def run(settings: config.Settings, sockets: WorkerSockets | None, worker: NewWor
     build_policy(settings)  # what is wrong with it is said before anything is started
     warn_if_open(settings)
     warn_of_idle(settings)
+    for sentence in variables.told(os.environ):
+        log.warning("%s", sentence)
     with _progress(settings) as report:
         if sockets is None:
             _serve_alone(settings, report, worker)

@@ -12,7 +12,7 @@ from segue import config, imports
 from segue.assembly.ahead import worker_ahead
 from segue.commands import receipts
 from segue.commands.folding import Chunk
-from segue.commands.foreign_flags import UnderstandingComplete
+from segue.commands.foreign.flags import UnderstandingComplete
 from segue.commands.options import only, refuse_beside_url, with_engine
 from segue.commands.standard_input import check_source, read_text
 from segue.errors import SegueError, SetupError

@@ -26,7 +26,7 @@ from segue.assembly.runners import (
     wrong_flavour,
 )
 from segue.assembly.vocabulary import vocabulary_obstacle
-from segue.commands.foreign_flags import Understanding
+from segue.commands.foreign.flags import Understanding
 from segue.commands.options import with_settings
 from segue.config import Settings
 from segue.cpus import usable_cpus

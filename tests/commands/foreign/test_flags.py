@@ -8,11 +8,11 @@ from click.testing import CliRunner
 
 from segue.cli import cli
 from segue.commands.complete import complete
-from segue.commands.foreign_flags import FOREIGN, FOREIGN_COMMANDS, FOREIGN_TO_COMPLETE
+from segue.commands.foreign.flags import FOREIGN, FOREIGN_COMMANDS, FOREIGN_TO_COMPLETE
 from segue.config import TABLE
 
 OWN = {row.flag for row in TABLE}
-MOVING = sorted((Path(__file__).parents[2] / "docs" / "from").glob("*.md"))
+MOVING = sorted((Path(__file__).parents[3] / "docs" / "from").glob("*.md"))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_flag_of_nobody_is_refused_as_ever() -> None:
 
 
 def test_advice_names_flags_that_there_are() -> None:
-    assert flags_in(FOREIGN) <= OWN
+    assert flags_in(FOREIGN) <= OWN | {"--help", "--version"}
     assert not OWN & set(FOREIGN)
     assert flags_in(FOREIGN_COMMANDS) <= OWN | {"--model"}
     there = {flag for option in complete.params for flag in option.opts}
