@@ -16,23 +16,33 @@ _HEAD = """# Models that the CPU runner computes
 <!-- Written by `python -m segue.runners.cpu.anatomy.document > docs/models.md`: change families/ instead. -->
 
 A GGUF file whose architecture is in the table is computed by Segue's own kernels; other architectures, and files that
-say something beyond this page, run on llama.cpp. `segue models show FILE.gguf` tells the architecture, which runner
-would serve the file, and why. How a model is named and fetched: [quickstart.md](quickstart.md#other-models).
+say something beyond this page, run on llama.cpp (of which build 11549 is meant here). `segue models show FILE.gguf`
+tells the architecture, which runner would serve the file, and why. How a model is named and fetched:
+[quickstart.md](quickstart.md#other-models).
 
 {contents}
 """
+_LEGEND = """
+An empty cell is what Llama has: RMS norms before attention and feed-forward, nothing else to attention, a gated silu,
+one residual, a head of its own or tied to the embeddings. Positions: RoPE, whose pairs are neighbours or half a head
+apart (halves, as in NeoX), unless something else is named. QK norm: queries and keys are normed head by head. Behind
+"experts" stands what their shares are made by. Which layers have windows or a state holds unless the file says
+otherwise.
+
+"""
 _WIDTH = 120
+_USUAL = ("RMS, before", "", "plain", "gated silu", "sequential", "own or tied")
 _COLUMNS = ("architecture", "norms", "positions", "attention", "feed-forward", "residuals", "head")
 _NORMS = {"rms": "RMS", "layer": "layer"}
 _HEAD_NORMS = {
-    "each": "queries and keys normed head by head",
-    "each or none": "queries and keys may be normed head by head",
-    "own": "queries and keys normed, weights of each head",
-    "own or none": "queries and keys may be normed, weights of each head",
-    "whole": "queries and keys normed, all heads together",
-    "whole or none": "queries and keys may be normed, all heads together",
-    "unweighted": "queries and keys normed head by head without weights, where RoPE turns them",
-    "gains": "queries and keys normed head by head, queries with a number for each head",
+    "each": "QK norm",
+    "each or none": "QK norm or none",
+    "own": "QK norm, weights of each head",
+    "own or none": "QK norm, weights of each head, or none",
+    "whole": "QK norm of all heads together",
+    "whole or none": "QK norm of all heads together, or none",
+    "unweighted": "QK norm without weights, where RoPE turns them",
+    "gains": "QK norm, queries with a number for each head",
 }
 _ROTATED = {
     "all": "",
@@ -45,7 +55,7 @@ _ROTATED = {
     "by setting": ", or none if the file says so",
 }
 _MIXERS = {
-    "delta": "a gated delta net instead in all but every 4th layer, or as the file says",
+    "delta": "a gated delta net instead in all but every 4th layer",
     "conv": "a gated convolution over the last tokens instead, in layers without heads of keys",
     "mamba": "Mamba 2 instead, in layers without heads of keys",
     "kda": "Kimi's delta net, whose keys fade each by itself, instead in layers without heads of keys",
@@ -68,14 +78,14 @@ _PASSES = {
 }
 _RESIDUALS = {"by setting": "as the file says", "by norm": "parallel without `ffn_norm`"}
 _ROUTINGS = {
-    "renormalised": "shares made 1 together",
-    "softmax": "shares of all",
-    "sigmoid": "shares by sigmoid",
+    "renormalised": "normalised softmax",
+    "softmax": "softmax",
+    "sigmoid": "sigmoid",
     "sigmoid before": "inputs multiplied by a sigmoid",
-    "sigmoid renormalised": "shares by sigmoid, made 1 together",
+    "sigmoid renormalised": "normalised sigmoid",
     "of the chosen": "softmax of the chosen",
-    "as told": "shares by softmax or by sigmoid, as the file says",
-    "as told renormalised": "shares by softmax or by sigmoid, as the file says, made 1 together",
+    "as told": "softmax or sigmoid",
+    "as told renormalised": "normalised softmax or sigmoid",
 }
 
 
@@ -85,7 +95,8 @@ def markdown() -> str:
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     tail = (
         NAMES
-        + "## Architectures\n\n"
+        + "## Architectures\n"
+        + _LEGEND
         + table
         + "\n"
         + TAIL.format(types=_types(), larger=_larger())
@@ -122,8 +133,7 @@ def _point(text: str) -> str:
 
 
 def _row(name: str, family: Family) -> tuple[str, ...]:
-    return (
-        f"`{name}`",
+    cells = (
         _norms(family),
         "learned" if family.turns == "none" else _positions(family),
         _attention(family),
@@ -133,6 +143,8 @@ def _row(name: str, family: Family) -> tuple[str, ...]:
         else _RESIDUALS.get(family.residuals, family.residuals) + _residual_scale(family),
         _head(family),
     )
+    pairs = zip(cells, _USUAL, strict=True)
+    return (f"`{name}`", *("" if cell == usual else cell for cell, usual in pairs))
 
 
 def _norms(family: Family) -> str:
@@ -170,7 +182,7 @@ def _attention(family: Family) -> str:
         return _MIXERS[family.mixer]
     parts = ["latent"] if family.is_latent else []
     parts += [_HEAD_NORMS[family.head_norms]] if family.head_norms != "none" else []
-    parts += ["after they are rotated"] if family.norms_heads_last else []
+    parts += ["after rotation"] if family.norms_heads_last else []
     parts += (
         ["queries grow with their position"]
         if "attention.temperature_scale" in family.settings
@@ -222,7 +234,7 @@ def _windows(family: Family) -> str:
     kind = f"chunks of {window.size}" if window.is_chunked else "windows"
     kind += f" of {window.size}, if any" if window.is_fixed else ""
     which = "the first" if window.is_full_first else "one"
-    return f"{kind}{whose}; unless the file says, {which} layer in {window.period} has none"
+    return f"{kind}{whose}; {which} layer in {window.period} has none"
 
 
 def _feed_forward(family: Family) -> str:
@@ -244,13 +256,13 @@ def _feed_forward(family: Family) -> str:
 def _expert_parts(family: Family) -> str:
     is_told = "expert_weights_norm" in family.settings and "renormalised" not in family.routing
     parts = {
-        ", made 1 together if the file says": is_told,
+        ", normalised if the file says": is_told,
         ", scaled": "expert_weights_scale" in family.settings,
         ", chosen by what the layer takes": family.routes_early,
-        ", chosen with a bias": family.has_choice_bias,
-        ", and a shared expert": family.shared_expert in ("plain", "gated", "one"),
+        ", with a bias": family.has_choice_bias,
+        ", a shared expert": family.shared_expert in ("plain", "gated", "one"),
         ", both halved": family.halves_experts,
-        ", chosen by groups": "expert_group_count" in family.settings,
+        ", by groups": "expert_group_count" in family.settings,
         ", beside the dense one": family.shared_expert == "dense",
         ", beside a dense one, if the file has it": family.shared_expert == "beside",
         "; none in the first layers": "leading_dense_block_count" in family.settings
