@@ -9,27 +9,9 @@ import click
 
 from segue.commands.foreign import words
 from segue.commands.foreign.llama_server import LLAMA_SERVER
+from segue.commands.foreign.mistralrs_server import MISTRALRS_SERVER
+from segue.commands.foreign.vllm_server import VLLM_SERVER
 from segue.commands.help_sections import Sectioned
-
-_ENGINE_ARGUMENTS = (
-    *("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--dtype"),
-    *("--trust-remote-code", "--enforce-eager", "--load-format", "--tokenizer", "--revision"),
-    *("--tokenizer-mode", "--hf-overrides", "--block-size", "--swap-space", "--cpu-offload-gb"),
-    *("--max-loras", "--max-lora-rank", "--compilation-config", "--distributed-executor-backend"),
-    *("--enable-expert-parallel", "--attention-backend"),
-)
-_SHORT_ENGINE_ARGUMENTS = {
-    "-tp": "--tensor-parallel-size",
-    "-pp": "--pipeline-parallel-size",
-    "-dp": "--data-parallel-size",
-    "-ep": "--enable-expert-parallel",
-}
-
-
-def _of_vllm(flag: str) -> str:
-    name = flag[2:].replace("-", "_")
-    return f"it is for GPUs, with --engine vllm: --vllm-option {name}=VALUE"
-
 
 # Flag there → what would be right here. docs/from/ says the same, system by system.
 FOREIGN = {
@@ -43,44 +25,8 @@ FOREIGN = {
     "--nobrowser": words.WITHOUT,
     "--gpu": words.NO_GPU,
     **dict.fromkeys(("--token-rate", "--token-burst"), "here it is --requests-per-minute N"),
-    # mistral.rs'
-    "-p": "here it is --port N",
-    "-f": "write the file with its repository: segue serve hf:OWNER/REPO/FILE.gguf",
-    "--serve-ip": "here it is --host ADDRESS",
-    **dict.fromkeys(("--max-seqs", "--max-num-seqs"), words.SLOTS),
-    **dict.fromkeys(("--max-seq-len", "--max-model-len"), words.CONTEXT),
-    **dict.fromkeys(("--prefix-cache-n", "--paged-attn"), words.ALWAYS),
-    **dict.fromkeys(("--pa-cache-type", "--kv-cache-dtype"), words.KV_TYPE),
-    **dict.fromkeys(("--isq", "--quantization"), words.AS_IT_IS),
-    "--device-layers": words.NO_GPU,
-    "--token-source": words.TOKEN,
-    # vLLM's
-    "--max-num-batched-tokens": words.ROWS,
-    "--served-model-name": words.NAME,
-    "--override-generation-config": words.SAMPLING,
-    **dict.fromkeys(("--enable-prefix-caching", "--enable-chunked-prefill"), words.ALWAYS),
-    **dict.fromkeys(("--no-enable-prefix-caching", "--enable-log-requests"), words.ALWAYS),
-    **dict.fromkeys(("--enable-lora", "--lora-modules"), "here it is --lora NAME=FILE.gguf"),
-    "--download-dir": "here it is --cache-dir PATH; models of Hugging Face stay in HF_HOME",
-    "--disable-log-requests": "here it is --log-level warning",
-    "--uvicorn-log-level": "here it is --log-level LEVEL",
-    "--speculative-config": (
-        f"{words.DRAFTS}; of --engine vllm it is --vllm-option speculative_config=…"
-    ),
-    **dict.fromkeys(("--enable-auto-tool-choice", "--tool-call-parser"), words.NO_CHAT),
-    "--reasoning-parser": words.NO_CHAT,
-    **dict.fromkeys(("--ssl-keyfile", "--ssl-certfile"), words.NO_TLS),
-    **dict.fromkeys(("--url-prefix", "--root-path"), words.PREFIX),
-    **dict.fromkeys(
-        ("--gpu-memory-utilization", "--kv-cache-memory-bytes"), "here it is --kv-memory-mib N"
-    ),
-    **dict.fromkeys(("--api-server-count", "--workers"), "here it is --server-processes N"),
-    "--allowed-origins": "here it is --cors-origin ORIGIN",
-    **dict.fromkeys(
-        ("--guided-decoding-backend", "--structured-outputs-config"), words.ONE_COMPILER
-    ),
-    **{flag: _of_vllm(flag) for flag in _ENGINE_ARGUMENTS},
-    **{short: _of_vllm(flag) for short, flag in _SHORT_ENGINE_ARGUMENTS.items()},
+    **MISTRALRS_SERVER,
+    **VLLM_SERVER,
 }
 
 
@@ -203,8 +149,8 @@ _FLAG = re.compile(r"--?[A-Za-z]")  # not -1 or -, which are values
 
 
 def _is(flag: str, name: str) -> bool:
-    """Whether the flag is called so; one letter may have its number beside it: -c4096."""
-    return flag == name or (
+    """Whether the flag is called so, or turns it off; one letter may have its number beside it: -c4096."""
+    return flag in (name, f"--no-{name[2:]}") or (
         len(name) == 2 and flag.startswith(name) and flag[2:].isdecimal() and flag.isascii()
     )
 

@@ -32,6 +32,12 @@ MOVING = sorted((Path(__file__).parents[3] / "docs" / "from").glob("*.md"))
         (["--kv-cache-dtype", "fp8"], "--kv-type"),
         (["--spec-type", "draft-mtp"], "--draft none"),
         (["--speculative-config", "{}"], "--vllm-option speculative_config"),
+        (["--enable-force-include-usage"], "stream_options.include_usage"),
+        (["--no-enable-log-requests"], "always on"),
+        (["--no-enforce-eager"], "--vllm-option enforce_eager"),
+        (["--otlp-traces-endpoint", "http://x"], "--otlp-endpoint"),
+        (["--model-id", "owner/repo"], "segue serve FILE.gguf"),
+        (["--pa-memory-mb", "4096"], "--kv-memory-mib"),
     ],
 )
 def test_a_flag_of_another_server_is_answered_with_ours(arguments: list[str], advice: str) -> None:
