@@ -169,6 +169,11 @@ class Settings:
             "tokens of each chunk of a stream after its first; more of them make fewer chunks"
         ),
     )
+    # Not sooner by itself: there are clients that take comments for text.
+    sse_ping_interval: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = field(
+        default=15,
+        metadata=_said("seconds of silence after which a stream has a comment; 0 and -1: never"),
+    )
     strict_model: bool = field(
         default=False,
         metadata=_said(

@@ -67,7 +67,6 @@ def no_signs_of_life() -> Iterator[None]:
     """Where an answer is slow to begin, a stream begins with a comment; tests that want one say so themselves."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(endpoints, "HEADERS_AFTER_S", 600.0)
-        patch.setattr(endpoints, "PING_S", 600.0)
         yield
 
 

@@ -47,6 +47,7 @@ def build_policy(settings: Settings) -> Policy:
         request_timeout_s=settings.request_timeout_s,
         heeds_priorities=_scheduling_policy(settings) == "priority",
         stream_interval=settings.stream_interval,
+        ping_interval_s=settings.sse_ping_interval,
         fim_only=settings.infill == "fim-only",
         client_keep_alive=keys is None
         if settings.client_keep_alive is None

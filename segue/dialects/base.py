@@ -79,6 +79,7 @@ _TARGETS = {
 }
 
 INTERVAL = "stream_interval"  # in `shape`: how many tokens the chunks of a stream hold
+PING = "ping_interval"  # in `shape`: seconds of silence after which a stream has a comment
 
 Rule = Callable[[Draft], None]
 """Checks or changes a draft where one field depends on another. Raises InvalidField."""

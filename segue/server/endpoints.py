@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from segue.bounds import DRAWN_SEEDS, LARGE_ANSWER_ITEMS, MAX_ANSWER_SCORES
 from segue.dialects.base import (
     INTERVAL,
+    PING,
     Call,
     ErrorShape,
     Operation,
@@ -34,7 +35,7 @@ from segue.server.admission.policy import Policy
 from segue.server.admission.request_caps import candidates
 from segue.server.admission.request_record import RequestRecord
 from segue.server.coalescing import Coalescer
-from segue.server.feed import Feed, num_scores
+from segue.server.feed import FOREVER_S, Feed, num_scores
 from segue.server.framing import (
     FRAMES,
     STREAM_HEADERS,
@@ -66,7 +67,6 @@ from segue.types import (
 )
 
 HEADERS_AFTER_S = 2.0  # a stream's status is held back this long, so that it can still be an error
-PING_S = 15.0  # of silence; not sooner, as there are clients that take comments for text
 
 _NUMBER = re.compile(rb"[+-]?\d{1,20}")
 _LOAD_FORMAT = b"endpoint-load-metrics-format"
@@ -238,8 +238,11 @@ class Completions:
         prompts = [event for event in events if isinstance(event, Prompted)]
         headers += found(prompts) if prompts else self._foreseen(call)
         await feed.pass_on(_start(send, frame, headers))
+        ping_s = call.shape.get(PING, self.policy.ping_interval_s)
+        if ping_s <= 0:
+            ping_s = FOREVER_S
         while not events:  # the model is being loaded, and every object contains fields about it
-            events = await feed.take(PING_S)
+            events = await feed.take(ping_s)
             for body in [] if events else frame.note(KEEP_ALIVE):
                 await feed.pass_on(_send_part(send, body, True))
         stream = Stream(call, frame, self._renderer(call), self._broken)
@@ -253,7 +256,7 @@ class Completions:
                 return
             if writer is not None:
                 feed.direct = partial(stream.write, writer)
-            events = await feed.take(PING_S)
+            events = await feed.take(ping_s)
 
     def _coalescer(self, call: Call) -> Coalescer | None:
         """What joins tokens to chunks: as many as the server or the request asks for, if that is more."""

@@ -12,6 +12,7 @@ from segue.bounds import DRAWN_SEEDS
 from segue.dialects.rendering.logprobs import LegacyLogprobs
 from segue.errors import Unavailable
 from segue.server import endpoints
+from segue.server.feed import FOREVER_S, Feed
 from segue.types import (
     Alternative,
     CompletionRequest,
@@ -295,9 +296,8 @@ def test_slow_start_sends_headers_and_pings(
 ) -> None:
     """A proxy must see bytes while a long prompt is read. Not too soon: some clients take comments for text."""
     monkeypatch.setattr(endpoints, "HEADERS_AFTER_S", 0.01)
-    monkeypatch.setattr(endpoints, "PING_S", ping_s)
     pause = Pause()
-    live = launch(lambda request: [pause, *speak("one")(request)])
+    live = launch(lambda request: [pause, *speak("one")(request)], ping_interval_s=ping_s)
     with live.client.stream(
         "POST", "/v1/completions", json={"prompt": "a", "stream": True}
     ) as answer:
@@ -310,6 +310,31 @@ def test_slow_start_sends_headers_and_pings(
     assert '"text":"one"' in events[0]
     assert events[-1] == "data: [DONE]"
     assert ping_s < 1 or rest == events
+
+
+@pytest.mark.parametrize("of_server", [-1, 0.01])
+@pytest.mark.parametrize("of_request", [-1, 0, 1])
+def test_a_request_sets_how_long_its_stream_may_be_silent(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch, of_server: float, of_request: int
+) -> None:
+    """llama.cpp's field, which counts before the server's setting."""
+    waited: list[float] = []
+    take = Feed.take
+
+    async def noted(feed: Feed, patience_s: float = FOREVER_S) -> list[Event]:
+        waited.append(patience_s)
+        return await take(feed, patience_s)
+
+    monkeypatch.setattr(Feed, "take", noted)
+    monkeypatch.setattr(endpoints, "HEADERS_AFTER_S", 0.01)
+    pause = Pause()
+    live = launch(lambda request: [pause, *speak("one")(request)], ping_interval_s=of_server)
+    body = {"prompt": "a", "stream": True, "sse_ping_interval": of_request}
+    with live.client.stream("POST", "/v1/completions", json=body) as answer:
+        assert "x-segue-ignored" not in answer.headers
+        live.release(pause)
+        answer.read()
+    assert {*waited} == {0.01, of_request if of_request > 0 else FOREVER_S}
 
 
 @pytest.mark.parametrize(("has_fim", "way"), [(True, "fim"), (False, "ranked")])

@@ -54,7 +54,7 @@ def _unwrap(value: Any, at: str) -> Any:
 
 
 TIMINGS = replace(openai.TIMINGS, target="shape.timings_per_token", default=False)
-ENDINGS = openai.FIELDS.pick("n_indent", "t_max_predict_ms", "return_progress")
+ENDINGS = openai.FIELDS.pick("n_indent", "t_max_predict_ms", "return_progress", "sse_ping_interval")
 
 
 def _as_llamacpp(row: Field) -> Field:

@@ -13,7 +13,7 @@ from segue.bounds import (
     MAX_N,
     MIN_DIVISOR,
 )
-from segue.dialects.base import INTERVAL
+from segue.dialects.base import INTERVAL, PING
 from segue.dialects.fields.adapter_fields import ADAPTER, LORA
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, LAZY, begin_at_trigger
 from segue.dialects.fields.duration import Duration
@@ -103,6 +103,12 @@ FIELDS = Table(
             Integer(1, MAX_INT32),
             "Tokens of each chunk of a stream after its first; the server's --stream-interval, if that is more.",
             f"shape.{INTERVAL}",
+        ),
+        Field(
+            "sse_ping_interval",
+            Integer(-1, MAX_INT32),
+            "Seconds of silence after which a stream has a comment, or --sse-ping-interval; 0 and -1 are never.",
+            f"shape.{PING}",
         ),
         Field("echo", Boolean(), "Return the prompt in front of the completion.", "echo"),
         Field(
@@ -322,7 +328,8 @@ def name_idle_stream_options(draft: Draft) -> None:
     """They act in streams only, and usage so far is told only where usage is asked for."""
     idle: tuple[str, ...] = ()
     if not draft.values.get("stream"):
-        idle = ("shape.include_usage", "shape.continuous_usage", f"shape.{INTERVAL}")
+        streamed = ("include_usage", "continuous_usage", INTERVAL, PING)
+        idle = tuple(f"shape.{name}" for name in streamed)
     elif not draft.values.get("shape.include_usage") and draft.values.get("shape.continuous_usage"):
         idle = ("shape.continuous_usage",)
     draft.ignored += [draft.given[target] for target in idle if target in draft.given]

@@ -26,6 +26,7 @@ class Policy:
     client_keep_alive: bool = True  # whether a request may set its model's keep-alive
     heeds_priorities: bool = False  # also those in a header
     stream_interval: int = 1  # tokens of a stream's chunk, at least
+    ping_interval_s: float = 0  # of silence in a stream until a comment; 0 or less: never
     fim_only: bool = False  # refuse a suffix if the model has no FIM tokens
     log_prompts: bool = False
     defaults: Defaults = field(default_factory=dict)  # for sampling fields that are left out
