@@ -1,12 +1,15 @@
+import asyncio
 from typing import Any
 
 import numpy as np
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
-from segue.dialects.base import Stamp
+from segue.dialects.base import Reply, Stamp
 from segue.dialects.mistralrs import MISTRALRS
 from segue.engine.sampling.sampler import Sampler, plan
-from segue.types import Sampling
+from segue.types import Buckets, Sampling, Served
+from tests.support.one_card import OneCard
 
 STAMP = Stamp(request_id="r", public_id="r", created=5, seed=99, fingerprint="f")
 
@@ -77,3 +80,35 @@ def test_no_default_comes_in_the_place_of_a_length() -> None:
     body = {"prompt": "a", "dry_allowed_length": 0, "dry_base": 3}
     read = MISTRALRS.operations[0].parse(body, STAMP, defaults).request.sampling
     assert (read.dry_multiplier, read.dry_allowed_length) == (6, 1)
+
+
+def test_metrics_have_its_names() -> None:
+    service = OneCard()
+    first = Buckets((0.5,), (1.0, 2.0), 7.25)
+    service.requests = Served(reasons={"stop": 3, "abort": 1}, first_s=first)
+    (companion,) = (each for each in MISTRALRS.companions if each.path == "/metrics")
+
+    async def answered() -> Reply:
+        return await companion.answer(service, {})
+
+    reply = asyncio.run(answered())
+    assert dict(reply.headers)["content-type"].startswith("text/plain; version=0.0.4")
+    told = {
+        (sample.name, *(value for name, value in sample.labels.items() if name != "model")): (
+            sample.value
+        )
+        for family in text_string_to_metric_families(reply.body)
+        for sample in family.samples
+    }
+    expected = {
+        ("mistralrs_sequences_running",): 2,
+        ("mistralrs_sequences_capacity",): 8,
+        ("mistralrs_kv_cache_blocks_used",): 0,
+        ("mistralrs_speculative_drafts_total",): 3,
+        ("mistralrs_sequences_completed_total", "stop"): 3,
+        ("mistralrs_sequences_completed_total", "canceled"): 1,
+        ("mistralrs_time_to_first_token_seconds_bucket", "0.5"): 1,
+        ("mistralrs_time_to_first_token_seconds_count",): 3,
+        ("http_request_duration_seconds_count",): 0,
+    }
+    assert told | expected == told

@@ -1,7 +1,7 @@
 """Tools of a completion: where tool_choice requires a call, the answer is the JSON of that call."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -42,22 +42,46 @@ def _tool(tool: Any, at: str) -> tuple[str, dict[str, Any]]:
     return name, parameters or {"type": "object"}
 
 
+_MODES = ("none", "auto", "required")
+_CHOICES = (
+    '"none", "auto", "required", a function with its name, or allowed_tools with a mode and tools'
+)
+
+
+class Chosen(NamedTuple):
+    mode: str
+    names: tuple[str, ...] = ()  # of the tools that may be called; none: all of them
+
+
 @dataclass(frozen=True)
 class ToolChoice:
-    """none, auto, required, or the name of a function in {"function": {"name": ...}}."""
+    """none, auto, required; a function, {"function": {"name": ...}} or {"type": "function", "name": ...}; or some of
+    the tools: {"type": "allowed_tools", "mode": "auto" or "required", "tools": [...]}."""
 
-    def read(self, value: Any) -> tuple[str, str]:
-        if value in ("none", "auto", "required"):
-            return value, ""
-        function = value.get("function") if type(value) is dict else None
-        name = function.get("name") if type(function) is dict else None
-        if type(name) is not str:
-            raise Mismatch('"none", "auto", "required" or a function with its name', value)
-        return "required", name
+    def read(self, value: Any) -> Chosen:
+        if value in _MODES:
+            return Chosen(value)
+        if type(value) is not dict:
+            raise Mismatch(_CHOICES, value)
+        if value.get("type") != "allowed_tools":
+            return Chosen("required", (_name(value),))
+        mode, tools = value.get("mode"), value.get("tools")
+        if mode not in _MODES[1:] or type(tools) is not list or not 0 < len(tools) <= MAX_TOOLS:
+            raise Mismatch(_CHOICES, value)
+        return Chosen(mode, tuple(_name(tool) for tool in tools))
 
     def schema(self) -> dict[str, Any]:
         named = {"type": "object", "properties": {"function": {"type": "object"}}}
-        return {"anyOf": [{"enum": ["none", "auto", "required"]}, named]}
+        return {"anyOf": [{"enum": [*_MODES]}, named]}
+
+
+def _name(function: Any) -> str:
+    """It is beside the type, or in an object of its own."""
+    inner = function.get("function", function) if type(function) is dict else None
+    name = inner.get("name") if type(inner) is dict else None
+    if type(name) is not str:
+        raise Mismatch(_CHOICES, function)
+    return name
 
 
 TOOL_ROWS = (
@@ -74,19 +98,20 @@ TOOL_ROWS = (
 def call_tool(draft: Draft) -> None:
     """Only a required call changes a text completion, since tools are not written into its prompt."""
     tools: dict[str, Any] = draft.values.pop("shape.tools", {})
-    choice, wanted = draft.values.pop("shape.tool_choice", ("auto", ""))
-    if choice != "required":
-        if choice == "auto" and tools:
+    mode, wanted = draft.values.pop("shape.tool_choice", Chosen("auto"))
+    if mode != "required":
+        if mode == "auto" and tools:
             draft.ignored.append("tools")
         return
-    if wanted and wanted not in tools:
-        raise draft.refuse("shape.tool_choice", f"names {wanted!r}, which is not among the tools")
+    for name in wanted:
+        if name not in tools:
+            raise draft.refuse("shape.tool_choice", f"names {name!r}, which is not among the tools")
     if not tools:
         raise draft.refuse("shape.tool_choice", "requires a call, but there are no tools")
     if "constraint" in draft.given:
         other = draft.given["constraint"]
         raise draft.refuse("shape.tool_choice", f"cannot be given together with {other}")
-    names = [wanted] if wanted else list(tools)
+    names = wanted or tuple(tools)
     calls = [_call(name, _alone(tools[name], f"tool:{i}")) for i, name in enumerate(names)]
     schema = calls[0] if len(calls) == 1 else {"anyOf": calls}
     draft.values["constraint"] = Constraint(

@@ -68,6 +68,11 @@ DIFFERENCES = (
         "The system reads tools here and has no place for a call in the answer.",
     ),
     Difference(
+        "`adapter` is the name of an adapter. Those are served that the server was started with: they have no "
+        "generations, and there are no `/v1/lora_adapters` and what loads and unloads them.",
+        'The system takes `{"generation": ...}` too, for adapters that are replaced while it runs.',
+    ),
+    Difference(
         "`echo` works in streams too.",
         "The system leaves the prompt out of streams, so that they differ from whole answers.",
     ),
@@ -81,8 +86,8 @@ DIFFERENCES = (
         "The system answers 500, which tells clients to try again, and to the last with no choice at all.",
     ),
     Difference(
-        "Figures for Prometheus are at `/metrics` of the root, under Segue's names, the documents at `/docs`; "
-        "there is no `/v1/system/info`.",
+        "`/metrics` has the figures of models and of their requests; answers by status are in `/metrics` of the root, "
+        "the documents at `/docs`; there is no `/v1/system/info`.",
         "They are of the whole server, not of a dialect.",
     ),
     Difference(

@@ -6,6 +6,9 @@ from typing import Any
 from segue.dialects.base import Companion, Reply, Service
 from segue.dialects.fields.kinds import Text
 from segue.dialects.fields.table import Field, Table
+from segue.dialects.mistralrs.metrics import page
+from segue.dialects.rendering.loaded import loaded_models
+from segue.dialects.rendering.prometheus import CONTENT_TYPE
 from segue.errors import UnknownModel
 
 STATUSES = {"ok": "loaded", "loading": "reloading", "idle": "unloaded"}
@@ -44,9 +47,15 @@ async def health(service: Service, _: Mapping[str, Any]) -> Reply:
     return Reply("OK")
 
 
+async def metrics(service: Service, _: Mapping[str, Any]) -> Reply:
+    told = page(await loaded_models(service))
+    return Reply(told, headers=(("content-type", CONTENT_TYPE),))
+
+
 PAGES = (
     Companion("GET", "/v1/models", "The served models.", models),
     Companion("POST", "/v1/models/status", "Whether one is loaded.", status, STATUS_FIELDS),
+    Companion("GET", "/metrics", "Figures for Prometheus.", metrics),
     Companion("GET", "/health", "Whether the server runs.", health, is_public=True),
     Companion("GET", "/", "The same.", health, is_public=True),
 )

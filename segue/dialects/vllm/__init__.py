@@ -136,6 +136,15 @@ DIFFERENCES = (
         "The others are of GPUs and of images. A prompt's tokens are told by /tokenize.",
     ),
     Difference(
+        "There is no /generative_scoring, and no adapter is loaded while the server runs. Requests to sleep, to "
+        "profile and to reset caches are not there either.",
+        "logprob_token_ids tells what the first does. The others are off in vLLM unless a variable turns them on.",
+    ),
+    Difference(
+        "With API keys, /metrics, /load, /version, /tokenize and /invocations need one as well.",
+        "vLLM asks for it below /v1 only, so that whoever reaches the port may use the model.",
+    ),
+    Difference(
         "/version names the vLLM whose contract this is, and Segue's own version beside it.",
         "Clients compare it with the versions of vLLM.",
     ),

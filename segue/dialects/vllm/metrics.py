@@ -1,8 +1,8 @@
 """The engines' figures under vLLM's names: what gateways, autoscalers and dashboards for vLLM read."""
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
+from segue.dialects.rendering.loaded import Loaded
 from segue.dialects.rendering.prometheus import (
     Histogram,
     Metric,
@@ -12,7 +12,7 @@ from segue.dialects.rendering.prometheus import (
     label,
     lines,
 )
-from segue.types import Buckets, ModelInfo, Served, Stats
+from segue.types import Buckets
 
 METRICS = (
     Metric(
@@ -78,14 +78,6 @@ METRICS = (
         lambda s: s.draft_accepted,
     ),
 )
-
-
-class Loaded(NamedTuple):
-    """A model that is up."""
-
-    info: ModelInfo
-    stats: Stats
-    served: Served
 
 
 HISTOGRAMS: tuple[Histogram[Loaded], ...] = (

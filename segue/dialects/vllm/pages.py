@@ -1,6 +1,5 @@
 """What vLLM's server tells about itself: tokens, models, health, load."""
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,10 +8,11 @@ from segue.bounds import MAX_DETOKENIZE_TOKENS
 from segue.dialects.base import Card, Companion, Reply, Service
 from segue.dialects.fields.table import Table
 from segue.dialects.openai import tokens
+from segue.dialects.rendering.loaded import loaded_models
 from segue.dialects.rendering.prometheus import CONTENT_TYPE
 from segue.dialects.vllm.fields import lenient
 from segue.dialects.vllm.kinds import LaxTokenIds
-from segue.dialects.vllm.metrics import Loaded, page
+from segue.dialects.vllm.metrics import page
 from segue.errors import Unavailable
 
 CONTRACT_VERSION = "0.33.0"  # the vLLM whose contract this is
@@ -94,24 +94,13 @@ async def health(service: Service, _: Mapping[str, Any]) -> Reply:
     return Reply("")
 
 
-async def _loaded(service: Service) -> dict[str, Loaded]:
-    """By name, of the models that are up: one that is restarting is left out. Aliases and adapters are other names."""
-    loaded: dict[str, Loaded] = {}
-    for card in service.cards():
-        if card.info is not None and not card.is_alias and not card.parent:
-            with contextlib.suppress(Unavailable):
-                stats = await service.stats(card.name)
-                loaded[card.name] = Loaded(card.info, stats, service.served(card.name))
-    return loaded
-
-
 async def load(service: Service, _: Mapping[str, Any]) -> Reply:
-    loaded = (await _loaded(service)).values()
+    loaded = (await loaded_models(service)).values()
     return Reply({"server_load": sum(each.stats.running + each.stats.waiting for each in loaded)})
 
 
 async def metrics(service: Service, _: Mapping[str, Any]) -> Reply:
-    return Reply(page(await _loaded(service)), headers=(("content-type", CONTENT_TYPE),))
+    return Reply(page(await loaded_models(service)), headers=(("content-type", CONTENT_TYPE),))
 
 
 async def version(service: Service, _: Mapping[str, Any]) -> Reply:

@@ -32,10 +32,16 @@ def test_without_a_call_nothing_changes(choice: str | None) -> None:
     assert draft.ignored == ([] if choice == "none" else ["tools"])
 
 
-def test_a_named_call_is_the_answer() -> None:
-    constraint = read(tools=[NOW, ADD], tool_choice={"function": {"name": "add"}}).values[
-        "constraint"
-    ]
+ADD_ALONE = {"type": "allowed_tools", "mode": "required", "tools": [ADD]}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [{"function": {"name": "add"}}, {"type": "function", "name": "add"}, ADD_ALONE],
+    ids=["function", "named", "allowed"],
+)
+def test_a_named_call_is_the_answer(choice: dict[str, Any]) -> None:
+    constraint = read(tools=[NOW, ADD], tool_choice=choice).values["constraint"]
     schema = json.loads(constraint.value)
     assert schema["properties"]["name"] == {"const": "add"}
     arguments = schema["properties"]["arguments"]
@@ -43,8 +49,14 @@ def test_a_named_call_is_the_answer() -> None:
     assert constraint.param == "tools"
 
 
-def test_some_call_is_the_answer() -> None:
-    schema = json.loads(read(tools=[NOW, ADD], tool_choice="required").values["constraint"].value)
+def test_tools_that_may_be_called_change_nothing() -> None:
+    draft = read(tools=[NOW, ADD], tool_choice={**ADD_ALONE, "mode": "auto"})
+    assert (draft.values, draft.ignored) == ({}, ["tools"])
+
+
+@pytest.mark.parametrize("choice", ["required", {**ADD_ALONE, "tools": [NOW, ADD]}], ids=str)
+def test_some_call_is_the_answer(choice: Any) -> None:
+    schema = json.loads(read(tools=[NOW, ADD], tool_choice=choice).values["constraint"].value)
     assert [each["properties"]["name"]["const"] for each in schema["anyOf"]] == ["now", "add"]
 
 
@@ -77,6 +89,10 @@ def test_parameters_refer_to_themselves() -> None:
         ({"tools": [NOW], "tool_choice": {"function": {"name": "add"}}}, "tool_choice"),
         ({"tools": [NOW], "tool_choice": "required", "grammar": "root ::= [a]"}, "tool_choice"),
         ({"tools": [NOW], "tool_choice": "sometimes"}, "tool_choice"),
+        ({"tools": [NOW], "tool_choice": ADD_ALONE}, "tool_choice"),
+        ({"tools": [ADD], "tool_choice": {**ADD_ALONE, "mode": "none"}}, "tool_choice"),
+        ({"tools": [ADD], "tool_choice": {**ADD_ALONE, "tools": []}}, "tool_choice"),
+        ({"tools": [ADD], "tool_choice": {"type": "function"}}, "tool_choice"),
         ({"tools": {}}, "tools"),
         ({"tools": [{"type": "function", "function": {}}]}, "tools"),
         ({"tools": [{"type": "search", "function": {"name": "a"}}]}, "tools"),
