@@ -32,15 +32,11 @@ def lists_of_loaded(path: str | Path, origin: Origin) -> dict[str, bytes]:
 
 def _lists(path: str | Path, read: GgufHeader) -> dict[str, bytes]:
     with mapped(path) as view:
-        lists = {key: _encoded(_values(view, read, key)) for key in read.array_lengths}
+        lists = {key: msgspec.json.encode(_values(view, read, key)) for key in read.array_lengths}
     tensors = [
         {"name": tensor.name, "type": tensor.type, "shape": tensor.shape} for tensor in read.tensors
     ]
-    return {**lists, TENSORS: _encoded(tensors)}
-
-
-def _encoded(values: Sequence[Any]) -> bytes:
-    return msgspec.json.encode(values)
+    return {**lists, TENSORS: msgspec.json.encode(tensors)}
 
 
 def _values(view: mmap.mmap, read: GgufHeader, key: str) -> Sequence[Any]:

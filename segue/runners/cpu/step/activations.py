@@ -18,66 +18,60 @@ from segue.runners.cpu.emit import (
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.lanes import exp, sigmoid, vectors
+from segue.runners.cpu.step.lanes import (
+    ROW_IN,
+    ROW_OUT,
+    elementwise,
+    exp,
+    multiply_into,
+    sigmoid,
+    vectors,
+)
 
 _CUBE, _ROOT = 0.044715, 1.5957691216057308  # twice the root of 2 / pi
 _CLAMP, _STEEPNESS = 7.0, 1.702
 
 
-@define(VOID, INT, INT, INT, INT)
-def _silu_gate(b: Builder, gate: Value, up: Value, out: Value, count: Value) -> None:
-    """out = gate * sigmoid(gate) * up"""
-    with loop(b, vectors(b, count)) as each:
-        g, u = (load(b, at(b, row, each.index, 64)) for row in (gate, up))
-        store(b, b.fmul(b.fmul(g, sigmoid(b, g)), u), at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_IN, ROW_OUT)
+def _silu_gate(b: Builder, gate: Value, up: Value) -> Value:
+    return b.fmul(b.fmul(gate, sigmoid(b, gate)), up)
 
 
-@define(VOID, INT, INT, INT, INT)
-def _clamped_gate(b: Builder, gate: Value, up: Value, out: Value, count: Value) -> None:
-    """out = g * sigmoid(1.702 g) * (u + 1), g at most 7, u from -7 to 7"""
-    with loop(b, vectors(b, count)) as each:
-        g, u = (load(b, at(b, row, each.index, 64)) for row in (gate, up))
-        g, u = (_at_most(b, x, _CLAMP) for x in (g, u))
-        u = greater(b, u, floats(-_CLAMP))
-        bent = b.fmul(g, sigmoid(b, b.fmul(g, floats(_STEEPNESS))))
-        store(b, b.fmul(bent, b.fadd(u, floats(1.0))), at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_IN, ROW_OUT)
+def _clamped_gate(b: Builder, gate: Value, up: Value) -> Value:
+    """g * sigmoid(1.702 g) * (u + 1), g at most 7, u from -7 to 7"""
+    gate, up = (_at_most(b, x, _CLAMP) for x in (gate, up))
+    up = greater(b, up, floats(-_CLAMP))
+    bent = b.fmul(gate, sigmoid(b, b.fmul(gate, floats(_STEEPNESS))))
+    return b.fmul(bent, b.fadd(up, floats(1.0)))
 
 
-@define(VOID, INT, INT, INT, INT, FLOAT)
-def limited_gate(b: Builder, gate: Value, up: Value, out: Value, count: Value, most: Value) -> None:
-    """out = g * sigmoid(g) * u, where g * sigmoid(g) is at most `most`, and u from -most to most"""
-    highest = splat(b, most)
-    lowest = b.fneg(highest)
-    with loop(b, vectors(b, count)) as each:
-        g, u = (load(b, at(b, row, each.index, 64)) for row in (gate, up))
-        g = b.fmul(g, sigmoid(b, g))
-        g, u = (b.select(b.fcmp_ordered(">", x, highest), highest, x) for x in (g, u))
-        u = b.select(b.fcmp_ordered("<", u, lowest), lowest, u)
-        store(b, b.fmul(g, u), at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_IN, ROW_OUT, FLOAT)
+def limited_gate(b: Builder, gate: Value, up: Value, most: Value) -> Value:
+    """g * sigmoid(g) * u, where g * sigmoid(g) is at most `most`, and u from -most to most"""
+    least = b.fneg(most)
+    gate = b.fmul(gate, sigmoid(b, gate))
+    gate, up = (b.select(b.fcmp_ordered(">", x, most), most, x) for x in (gate, up))
+    return b.fmul(gate, b.select(b.fcmp_ordered("<", up, least), least, up))
 
 
-@define(VOID, INT, INT, INT)
-def _gelu(b: Builder, x: Value, out: Value, count: Value) -> None:
-    """out = x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), which is GELU by way of tanh"""
-    with loop(b, vectors(b, count)) as each:
-        value = load(b, at(b, x, each.index, 64))
-        cubic = b.fadd(floats(1.0), b.fmul(b.fmul(value, value), floats(_CUBE)))
-        inner = b.fmul(b.fmul(value, floats(_ROOT)), cubic)
-        store(b, b.fmul(value, sigmoid(b, inner)), at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_OUT)
+def _gelu(b: Builder, x: Value) -> Value:
+    """x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), which is GELU by way of tanh"""
+    cubic = b.fadd(floats(1.0), b.fmul(b.fmul(x, x), floats(_CUBE)))
+    inner = b.fmul(b.fmul(x, floats(_ROOT)), cubic)
+    return b.fmul(x, sigmoid(b, inner))
 
 
-@define(VOID, INT, INT, INT)
-def _relu(b: Builder, x: Value, out: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        value = greater(b, load(b, at(b, x, each.index, 64)), floats(0.0))
-        store(b, value, at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_OUT)
+def _relu(b: Builder, x: Value) -> Value:
+    return greater(b, x, floats(0.0))
 
 
-@define(VOID, INT, INT, INT)
-def _squared_relu(b: Builder, x: Value, out: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        value = greater(b, load(b, at(b, x, each.index, 64)), floats(0.0))
-        store(b, b.fmul(value, value), at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_OUT)
+def _squared_relu(b: Builder, x: Value) -> Value:
+    x = greater(b, x, floats(0.0))
+    return b.fmul(x, x)
 
 
 @define(VOID, INT, INT, INT, INT)
@@ -91,24 +85,6 @@ def _xielu(b: Builder, x: Value, shape: Value, out: Value, count: Value) -> None
         is_above = b.fcmp_ordered(">", value, floats(0.0))
         bent = b.select(is_above, b.fmul(b.fmul(p, value), value), b.fmul(below, n))
         store(b, fma(b, value, s, bent), at(b, out, each.index, 64))
-
-
-@define(VOID, INT, INT, INT)
-def multiply_into(b: Builder, x: Value, y: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        place = at(b, x, each.index, 64)
-        store(b, b.fmul(load(b, place), load(b, at(b, y, each.index, 64))), place)
-
-
-@define(VOID, INT, FLOAT, FLOAT, INT)
-def bound(b: Builder, x: Value, least: Value, most: Value, count: Value) -> None:
-    """Bring every number into these bounds, in place. What is not a number stays so."""
-    low, high = splat(b, least), splat(b, most)
-    with loop(b, vectors(b, count)) as each:
-        place = at(b, x, each.index, 64)
-        value = load(b, place)
-        value = b.select(b.fcmp_ordered("<", value, low), low, value)
-        store(b, b.select(b.fcmp_ordered(">", value, high), high, value), place)
 
 
 def _at_most(b: Builder, x: Value, most: float) -> Value:

@@ -5,6 +5,7 @@ gives the same bits on every machine.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,38 @@ def maximum(b: Builder, x: Value) -> Value:
 
 # --- whole rows ---
 
+# What a kernel does with a row of floats.
+ROW_IN, ROW_OUT, ROW_IN_OUT = "read", "written", "changed"
+
+
+def elementwise(*roles: Any) -> Callable[[Callable[..., Value]], Callable[..., Any]]:
+    """Make a kernel over whole rows from a function of 16 numbers of each: from a builder and vectors to a vector.
+
+    The kernel takes the address of a row for each role, of which one is ROW_OUT or ROW_IN_OUT, or with FLOAT a number,
+    which the function gets in every lane; then a count.
+    """
+
+    def make(function: Callable[..., Value]) -> Callable[..., Any]:
+        def kernel(b: Builder, *values: Value) -> None:
+            *given, count = values
+            args = list(zip(roles, given, strict=True))
+            numbers = {i: splat(b, x) for i, (role, x) in enumerate(args) if role is FLOAT}
+            with loop(b, vectors(b, count)) as each:
+                places = {
+                    i: at(b, x, each.index, 64) for i, (_, x) in enumerate(args) if i not in numbers
+                }
+                taken = [
+                    numbers[i] if role is FLOAT else load(b, places[i])
+                    for i, role in enumerate(roles)
+                    if role != ROW_OUT
+                ]
+                [out] = [places[i] for i, role in enumerate(roles) if role in (ROW_OUT, ROW_IN_OUT)]
+                store(b, function(b, *taken), out)
+
+        return define(VOID, *(FLOAT if role is FLOAT else INT for role in roles), INT)(kernel)
+
+    return make
+
 
 @define(FLOAT, INT, INT, INT)
 def dot(b: Builder, x: Value, y: Value, count: Value) -> Value:
@@ -133,77 +166,62 @@ def dot(b: Builder, x: Value, y: Value, count: Value) -> Value:
     return tree(b, b.load(total), b.fadd)
 
 
-@define(VOID, INT, INT, INT)
-def add_into(b: Builder, x: Value, y: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        place = at(b, x, each.index, 64)
-        store(b, b.fadd(load(b, place), load(b, at(b, y, each.index, 64))), place)
+@elementwise(ROW_IN_OUT, ROW_IN)
+def add_into(b: Builder, x: Value, y: Value) -> Value:
+    return b.fadd(x, y)
 
 
-@define(VOID, FLOAT, INT, INT, INT)
-def add_scaled(b: Builder, factor: Value, y: Value, x: Value, count: Value) -> None:
-    """x = y * factor + x"""
-    factors = splat(b, factor)
-    with loop(b, vectors(b, count)) as each:
-        place = at(b, x, each.index, 64)
-        store(b, fma(b, load(b, at(b, y, each.index, 64)), factors, load(b, place)), place)
+@elementwise(FLOAT, ROW_IN, ROW_IN_OUT)
+def add_scaled(b: Builder, factor: Value, y: Value, x: Value) -> Value:
+    return fma(b, y, factor, x)
 
 
-@define(VOID, FLOAT, INT, INT, INT, INT)
-def scale_by_row(b: Builder, factor: Value, x: Value, w: Value, out: Value, count: Value) -> None:
-    """out = x * factor * w"""
-    factors = splat(b, factor)
-    with loop(b, vectors(b, count)) as each:
-        scaled = b.fmul(load(b, at(b, x, each.index, 64)), factors)
-        store(b, b.fmul(scaled, load(b, at(b, w, each.index, 64))), at(b, out, each.index, 64))
+@elementwise(FLOAT, ROW_IN, ROW_IN, ROW_OUT)
+def scale_by_row(b: Builder, factor: Value, x: Value, w: Value) -> Value:
+    return b.fmul(b.fmul(x, factor), w)
 
 
-@define(VOID, INT, INT, INT, INT)
-def multiply(b: Builder, x: Value, y: Value, out: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        product = b.fmul(load(b, at(b, x, each.index, 64)), load(b, at(b, y, each.index, 64)))
-        store(b, product, at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_IN, ROW_OUT)
+def multiply(b: Builder, x: Value, y: Value) -> Value:
+    return b.fmul(x, y)
 
 
-@define(VOID, FLOAT, INT, INT, INT)
-def scale(b: Builder, factor: Value, x: Value, out: Value, count: Value) -> None:
-    factors = splat(b, factor)
-    with loop(b, vectors(b, count)) as each:
-        product = b.fmul(load(b, at(b, x, each.index, 64)), factors)
-        store(b, product, at(b, out, each.index, 64))
+@elementwise(ROW_IN_OUT, ROW_IN)
+def multiply_into(b: Builder, x: Value, y: Value) -> Value:
+    return b.fmul(x, y)
 
 
-@define(VOID, INT, FLOAT, INT)
-def clamp(b: Builder, x: Value, most: Value, count: Value) -> None:
-    """x from -most to most; what is not a number stays."""
-    high = splat(b, most)
-    low = b.fneg(high)
-    with loop(b, vectors(b, count)) as each:
-        place = at(b, x, each.index, 64)
-        value = load(b, place)
-        value = b.select(b.fcmp_ordered("<", value, low), low, value)
-        store(b, b.select(b.fcmp_ordered(">", value, high), high, value), place)
+@elementwise(FLOAT, ROW_IN, ROW_OUT)
+def scale(b: Builder, factor: Value, x: Value) -> Value:
+    return b.fmul(x, factor)
 
 
-@define(VOID, INT, INT, INT)
-def multiply_by_sigmoid(b: Builder, x: Value, y: Value, count: Value) -> None:
-    """x = x * sigmoid(y)"""
-    with loop(b, vectors(b, count)) as each:
-        place = at(b, x, each.index, 64)
-        share = sigmoid(b, load(b, at(b, y, each.index, 64)))
-        store(b, b.fmul(load(b, place), share), place)
+@elementwise(ROW_IN_OUT, FLOAT, FLOAT)
+def clamp(b: Builder, x: Value, least: Value, most: Value) -> Value:
+    """What is not a number stays so."""
+    x = b.select(b.fcmp_ordered("<", x, least), least, x)
+    return b.select(b.fcmp_ordered(">", x, most), most, x)
 
 
-@define(VOID, INT, INT)
-def clear(b: Builder, x: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        store(b, floats(0.0), at(b, x, each.index, 64))
+@elementwise(ROW_IN_OUT, ROW_IN)
+def multiply_by_sigmoid(b: Builder, x: Value, y: Value) -> Value:
+    return b.fmul(x, sigmoid(b, y))
 
 
-@define(VOID, INT, INT, INT)
-def copy(b: Builder, x: Value, out: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        store(b, load(b, at(b, x, each.index, 64)), at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_IN, ROW_IN, ROW_OUT)
+def blend(b: Builder, x: Value, other: Value, share: Value) -> Value:
+    """x + share (other - x)"""
+    return fma(b, b.fsub(other, x), share, x)
+
+
+@elementwise(ROW_OUT)
+def clear(b: Builder) -> Value:
+    return floats(0.0)
+
+
+@elementwise(ROW_IN, ROW_OUT)
+def copy(b: Builder, x: Value) -> Value:
+    return x
 
 
 @define(FLOAT, INT, INT)
@@ -214,13 +232,9 @@ def row_sum(b: Builder, x: Value, count: Value) -> Value:
     return tree(b, b.load(total), b.fadd)
 
 
-@define(VOID, FLOAT, INT, INT, INT)
-def _shift(b: Builder, amount: Value, x: Value, out: Value, count: Value) -> None:
-    """out = x - amount"""
-    amounts = splat(b, amount)
-    with loop(b, vectors(b, count)) as each:
-        shifted = b.fsub(load(b, at(b, x, each.index, 64)), amounts)
-        store(b, shifted, at(b, out, each.index, 64))
+@elementwise(FLOAT, ROW_IN, ROW_OUT)
+def _shift(b: Builder, amount: Value, x: Value) -> Value:
+    return b.fsub(x, amount)
 
 
 @compiled

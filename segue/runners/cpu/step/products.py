@@ -8,10 +8,14 @@ from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.products.kernels import COLUMNS, TILES
 from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.activations import activate, bound, limited_gate
+from segue.runners.cpu.step.activations import activate, limited_gate
 from segue.runners.cpu.step.adapters import add_adapted
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.lanes import add_into, quantise
+from segue.runners.cpu.step.lanes import (
+    add_into,
+    clamp,
+    quantise,
+)
 from segue.runners.cpu.step.pieces import block_of_rows, finish, piece
 
 
@@ -137,12 +141,12 @@ def gated_unit(
         kind = word(row + 8 * ACTIVATION)
         if kind == on.BOUNDED_SILU:
             most = real(row + 8 * on.LIMIT)
-            bound(x, np.float32(-np.inf), most, many)
-            bound(y, -most, most, many)
+            clamp(x, np.float32(-np.inf), most, many)
+            clamp(y, -most, most, many)
             kind = on.SILU
         second = word(row + 8 * SHAPE) if kind == on.XIELU else y
         if kind == on.LIMITED_SILU:
-            limited_gate(x, y, out, many, real(row + 8 * on.LIMIT))
+            limited_gate(x, y, out, real(row + 8 * on.LIMIT), many)
         else:
             activate(kind, gate != 0, x, second, out, many)
         at = (first + m) * groups + column // 32

@@ -163,7 +163,7 @@ def clamp_phase(board: Any, row: Any, counter: Any) -> None:
         if word(row + 40):
             add_into(x, word(row + 40), columns)
         if bound != np.float32(0):
-            clamp(x, bound, columns)
+            clamp(x, -bound, bound, columns)
         m = fetch_add(counter, 1)
     finish(board, counter, done, count)
 

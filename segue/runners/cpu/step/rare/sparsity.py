@@ -20,14 +20,20 @@ from segue.runners.cpu.emit import (
     load,
     loop,
     splat,
-    store,
     tree,
 )
-from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
+from segue.runners.cpu.kernel import FLOAT, INT, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.lanes import quantise, row_sum, vectors
+from segue.runners.cpu.step.lanes import (
+    ROW_IN,
+    ROW_OUT,
+    elementwise,
+    quantise,
+    row_sum,
+    vectors,
+)
 from segue.runners.cpu.step.pieces import finish
 
 # Words; the first has the code (phase.py). BOTH: f32 [rows][gates, then ups]; DEVIATIONS: above the mean.
@@ -44,13 +50,10 @@ def _squares_around(b: Builder, middle: Value, x: Value, count: Value) -> Value:
     return tree(b, b.load(total), b.fadd)
 
 
-@define(VOID, FLOAT, INT, INT, INT)
-def _beyond(b: Builder, least: Value, x: Value, out: Value, count: Value) -> None:
-    """out = x - least where that is positive, else 0"""
-    leasts = splat(b, least)
-    with loop(b, vectors(b, count)) as each:
-        beyond = b.fsub(load(b, at(b, x, each.index, 64)), leasts)
-        store(b, greater(b, beyond, floats(0.0)), at(b, out, each.index, 64))
+@elementwise(FLOAT, ROW_IN, ROW_OUT)
+def _beyond(b: Builder, least: Value, x: Value) -> Value:
+    """x - least where that is positive, else 0"""
+    return greater(b, b.fsub(x, least), floats(0.0))
 
 
 @compiled

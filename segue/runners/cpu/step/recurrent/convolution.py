@@ -6,19 +6,21 @@ each token that can be given back. A slot that gave some back reads as many rows
 
 from typing import Any
 
-from segue.runners.cpu.emit import Builder, Value, at, fma, load, loop, store
-from segue.runners.cpu.kernel import INT, VOID, compiled, define
+from segue.runners.cpu.emit import Builder, Value, fma
+from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.activations import multiply_into
 from segue.runners.cpu.step.atomics import word
 from segue.runners.cpu.step.lanes import (
+    ROW_IN,
+    ROW_IN_OUT,
     add_into,
     clear,
     copy,
+    elementwise,
     multiply,
+    multiply_into,
     quantise,
     sigmoid,
-    vectors,
 )
 from segue.runners.cpu.step.recurrent.spans import over_columns
 
@@ -38,20 +40,14 @@ from segue.runners.cpu.step.recurrent.spans import over_columns
 ) = range(1, 12)
 
 
-@define(VOID, INT, INT, INT, INT)
-def _add_product(b: Builder, x: Value, w: Value, out: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        left, right = (load(b, at(b, row, each.index, 64)) for row in (x, w))
-        place = at(b, out, each.index, 64)
-        store(b, fma(b, left, right, load(b, place)), place)
+@elementwise(ROW_IN, ROW_IN, ROW_IN_OUT)
+def _add_product(b: Builder, x: Value, w: Value, total: Value) -> Value:
+    return fma(b, x, w, total)
 
 
-@define(VOID, INT, INT)
-def _silu(b: Builder, x: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        place = at(b, x, each.index, 64)
-        value = load(b, place)
-        store(b, b.fmul(value, sigmoid(b, value)), place)
+@elementwise(ROW_IN_OUT)
+def _silu(b: Builder, x: Value) -> Value:
+    return b.fmul(x, sigmoid(b, x))
 
 
 @compiled

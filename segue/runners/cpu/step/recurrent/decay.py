@@ -5,19 +5,24 @@ from segue.runners.cpu.emit import (
     INTS,
     Builder,
     Value,
-    at,
     floats,
     fma,
     greater,
     ints,
-    load,
-    loop,
     splat,
-    store,
 )
-from segue.runners.cpu.kernel import FLOAT, INT, VOID, define
+from segue.runners.cpu.kernel import FLOAT, define
 from segue.runners.cpu.step.halves import lane
-from segue.runners.cpu.step.lanes import ROUNDER, absolute, exp, sigmoid, vectors
+from segue.runners.cpu.step.lanes import (
+    ROUNDER,
+    ROW_IN,
+    ROW_IN_OUT,
+    ROW_OUT,
+    absolute,
+    elementwise,
+    exp,
+    sigmoid,
+)
 
 # log(1 + y) = 2 s (1 + s^2 / 3 + s^4 / 5 + …), s = y / (2 + y), which is at most 1/3 for y up to 1.
 _SERIES = (1 / 17, 1 / 15, 1 / 13, 1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0)
@@ -55,13 +60,9 @@ def softplus_of(b: Builder, x: Value) -> Value:
     return lane(b, softplus(b, splat(b, x)), 0)
 
 
-@define(VOID, INT, INT, INT)
-def multiply_by_softplus(b: Builder, x: Value, y: Value, count: Value) -> None:
-    """x = x * softplus(y)"""
-    with loop(b, vectors(b, count)) as each:
-        place = at(b, x, each.index, 64)
-        gate = softplus(b, load(b, at(b, y, each.index, 64)))
-        store(b, b.fmul(load(b, place), gate), place)
+@elementwise(ROW_IN_OUT, ROW_IN)
+def multiply_by_softplus(b: Builder, x: Value, y: Value) -> Value:
+    return b.fmul(x, softplus(b, y))
 
 
 @define(FLOAT, FLOAT, FLOAT)
@@ -69,23 +70,14 @@ def decay(b: Builder, a: Value, x: Value) -> Value:
     return lane(b, exp(b, b.fmul(splat(b, a), softplus(b, splat(b, x)))), 0)
 
 
-@define(VOID, FLOAT, *[INT] * 4)
-def decays(b: Builder, a: Value, x: Value, bias: Value, out: Value, count: Value) -> None:
-    """out = e^(a * softplus(x + bias)), of each number."""
-    rate = splat(b, a)
-    with loop(b, vectors(b, count)) as each:
-        given, added = (load(b, at(b, row, each.index, 64)) for row in (x, bias))
-        power = b.fmul(rate, softplus(b, b.fadd(given, added)))
-        store(b, exp(b, power), at(b, out, each.index, 64))
+@elementwise(FLOAT, ROW_IN, ROW_IN, ROW_OUT)
+def decays(b: Builder, a: Value, x: Value, bias: Value) -> Value:
+    """e^(a * softplus(x + bias))"""
+    return exp(b, b.fmul(a, softplus(b, b.fadd(x, bias))))
 
 
-@define(VOID, FLOAT, FLOAT, *[INT] * 4)
-def bounded_decays(
-    b: Builder, a: Value, least: Value, x: Value, bias: Value, out: Value, count: Value
-) -> None:
-    """out = e^(least * sigmoid(a * (x + bias))), of each number."""
-    rate, lowest = splat(b, a), splat(b, least)
-    with loop(b, vectors(b, count)) as each:
-        given, added = (load(b, at(b, row, each.index, 64)) for row in (x, bias))
-        share = sigmoid(b, b.fmul(b.fadd(given, added), rate))
-        store(b, exp(b, b.fmul(share, lowest)), at(b, out, each.index, 64))
+@elementwise(FLOAT, FLOAT, ROW_IN, ROW_IN, ROW_OUT)
+def bounded_decays(b: Builder, a: Value, least: Value, x: Value, bias: Value) -> Value:
+    """e^(least * sigmoid(a * (x + bias)))"""
+    share = sigmoid(b, b.fmul(b.fadd(x, bias), a))
+    return exp(b, b.fmul(share, least))

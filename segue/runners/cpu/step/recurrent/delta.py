@@ -19,12 +19,13 @@ import numpy as np
 
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.activations import activate, multiply_into
+from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import put_real, real, word
 from segue.runners.cpu.step.lanes import (
     copy,
     dot,
     multiply_by_sigmoid,
+    multiply_into,
     norm,
     quantise,
     scale,

@@ -6,18 +6,21 @@ The row before the first one of a span is in the slot's state, as the inputs of 
 
 from typing import Any
 
-from segue.runners.cpu.emit import Builder, Value, at, floats, fma, load, loop, store
-from segue.runners.cpu.kernel import INT, VOID, compiled, define
+from segue.runners.cpu.emit import Builder, Value, floats, fma
+from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, word
 from segue.runners.cpu.step.lanes import (
+    ROW_IN,
+    ROW_OUT,
+    blend,
     capped,
     clear,
     copy,
+    elementwise,
     multiply_by_sigmoid,
     quantise,
     sigmoid,
-    vectors,
 )
 from segue.runners.cpu.step.pieces import finish
 from segue.runners.cpu.step.recurrent.convolution import input_of, keep_inputs
@@ -40,25 +43,10 @@ BENT, BENT_ROW, PARTS, PART = range(1, 5)
 GATED, GATES, GATES_ROW = range(1, 4)
 
 
-@define(VOID, *[INT] * 5)
-def _mix(b: Builder, before: Value, x: Value, lerp: Value, out: Value, count: Value) -> None:
-    """out = x + lerp (before - x)"""
-    with loop(b, vectors(b, count)) as each:
-        own, share = (load(b, at(b, row, each.index, 64)) for row in (x, lerp))
-        apart = b.fsub(load(b, at(b, before, each.index, 64)), own)
-        store(b, fma(b, apart, share, own), at(b, out, each.index, 64))
-
-
-@define(VOID, *[INT] * 6)
-def _mix_more(
-    b: Builder, before: Value, x: Value, lerp: Value, more: Value, out: Value, count: Value
-) -> None:
-    """out = x + (lerp + more) (before - x)"""
-    with loop(b, vectors(b, count)) as each:
-        own = load(b, at(b, x, each.index, 64))
-        share = b.fadd(*(load(b, at(b, row, each.index, 64)) for row in (lerp, more)))
-        apart = b.fsub(load(b, at(b, before, each.index, 64)), own)
-        store(b, fma(b, apart, share, own), at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_IN, ROW_IN, ROW_IN, ROW_OUT)
+def _blend_more(b: Builder, x: Value, other: Value, share: Value, more: Value) -> Value:
+    """x + (share + more) (other - x)"""
+    return fma(b, b.fsub(other, x), b.fadd(share, more), x)
 
 
 @compiled
@@ -83,9 +71,9 @@ def _shift(board: Any, row: Any, span: Any, first: Any, many: Any) -> None:
             if word(row + 8 * MORE):
                 more = word(row + 8 * MORE) + (start + i) * word(row + 8 * MORE_ROW)
                 more += which * row_bytes + 4 * first
-                _mix_more(before, x + i * row_bytes, lerp, more, out, many)
+                _blend_more(x + i * row_bytes, before, lerp, more, out, many)
             else:
-                _mix(before, x + i * row_bytes, lerp, out, many)
+                blend(x + i * row_bytes, before, lerp, out, many)
             quantise(out, word(source + 8) + place, word(source + 16) + place // 2, many // 32)
     if not word(row + 8 * KEEPS_NOTHING):
         kept = 1 + word(span + 8 * on.SPAN_LEFT)
@@ -103,18 +91,14 @@ shift_phase = over_columns(_width, _shift)
 # --- between the matrices of pairs ---
 
 
-@define(VOID, INT, INT, INT)
-def _tanh(b: Builder, x: Value, out: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        bent = capped(b, load(b, at(b, x, each.index, 64)), floats(1.0))
-        store(b, bent, at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_OUT)
+def _tanh(b: Builder, x: Value) -> Value:
+    return capped(b, x, floats(1.0))
 
 
-@define(VOID, INT, INT, INT)
-def _logistic(b: Builder, x: Value, out: Value, count: Value) -> None:
-    with loop(b, vectors(b, count)) as each:
-        bent = sigmoid(b, load(b, at(b, x, each.index, 64)))
-        store(b, bent, at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_OUT)
+def _logistic(b: Builder, x: Value) -> Value:
+    return sigmoid(b, x)
 
 
 @compiled

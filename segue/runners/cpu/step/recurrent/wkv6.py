@@ -9,22 +9,26 @@ Each sum runs over the keys in order.
 
 from typing import Any
 
-from segue.runners.cpu.emit import Builder, Value, ahead, at, floats, fma, load, loop, store
-from segue.runners.cpu.kernel import INT, VOID, compiled, define
+from segue.runners.cpu.emit import Builder, Value, ahead, floats, fma, store
+from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.activations import activate, multiply_into
+from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import put_real, real, word
 from segue.runners.cpu.step.lanes import (
+    ROW_IN,
+    ROW_IN_OUT,
+    ROW_OUT,
     add_into,
     copy,
     dot,
+    elementwise,
     exp,
     multiply,
     multiply_by_sigmoid,
+    multiply_into,
     norm,
     quantise,
     scale,
-    vectors,
 )
 from segue.runners.cpu.step.recurrent.columns import Change, Columns, column_kernels
 from segue.runners.cpu.step.recurrent.matrices import (
@@ -70,23 +74,18 @@ _MOST = 5.0  # e^-(e^5) is as good as 0
 # --- rows ---
 
 
-@define(VOID, *[INT] * 4)
-def _fade(b: Builder, x: Value, bias: Value, out: Value, count: Value) -> None:
-    """out = e^-e^(x + bias)"""
-    with loop(b, vectors(b, count)) as each:
-        power = b.fadd(*(load(b, at(b, row, each.index, 64)) for row in (x, bias)))
-        power = b.select(b.fcmp_ordered("<", power, floats(_MOST)), power, floats(_MOST))
-        store(b, exp(b, b.fneg(exp(b, power))), at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_IN, ROW_OUT)
+def _fade(b: Builder, x: Value, bias: Value) -> Value:
+    """e^-e^(x + bias)"""
+    power = b.fadd(x, bias)
+    power = b.select(b.fcmp_ordered("<", power, floats(_MOST)), power, floats(_MOST))
+    return exp(b, b.fneg(exp(b, power)))
 
 
-@define(VOID, *[INT] * 3)
-def _lessen(b: Builder, x: Value, share: Value, count: Value) -> None:
-    """x = x - share x"""
-    with loop(b, vectors(b, count)) as each:
-        place = at(b, x, each.index, 64)
-        value = load(b, place)
-        less = fma(b, b.fneg(value), load(b, at(b, share, each.index, 64)), value)
-        store(b, less, place)
+@elementwise(ROW_IN_OUT, ROW_IN)
+def _lessen(b: Builder, x: Value, share: Value) -> Value:
+    """x - share x"""
+    return fma(b, b.fneg(x), share, x)
 
 
 @compiled

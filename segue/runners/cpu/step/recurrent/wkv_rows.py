@@ -5,22 +5,25 @@ from typing import Any
 
 import numpy as np
 
-from segue.runners.cpu.emit import Builder, Value, at, floats, fma, load, loop, store
-from segue.runners.cpu.kernel import INT, VOID, compiled, define
+from segue.runners.cpu.emit import Builder, Value, floats, fma
+from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.activations import multiply_into
 from segue.runners.cpu.step.atomics import put_real, real, word
 from segue.runners.cpu.step.lanes import (
+    ROW_IN,
+    ROW_OUT,
     add_scaled,
+    blend,
     copy,
     dot,
+    elementwise,
     exp,
     multiply,
+    multiply_into,
     norm,
     quantise,
     scale,
     sigmoid,
-    vectors,
 )
 from segue.runners.cpu.step.recurrent.matrices import HEADS, OWN, SIZE, prefetch
 from segue.runners.cpu.step.recurrent.scratch import (
@@ -63,40 +66,22 @@ _LEAST_LENGTH = 1e-12  # of a key before it is made one of length 1
 ) = range(OWN, OWN + 18)
 
 
-@define(VOID, *[INT] * 4)
-def _fade(b: Builder, x: Value, bias: Value, out: Value, count: Value) -> None:
-    """out = e^(-0.606531 sigmoid(x + bias))"""
-    with loop(b, vectors(b, count)) as each:
-        total = b.fadd(*(load(b, at(b, row, each.index, 64)) for row in (x, bias)))
-        faded = exp(b, b.fmul(sigmoid(b, total), floats(_FASTEST)))
-        store(b, faded, at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_IN, ROW_OUT)
+def _fade(b: Builder, x: Value, bias: Value) -> Value:
+    """e^(-0.606531 sigmoid(x + bias))"""
+    return exp(b, b.fmul(sigmoid(b, b.fadd(x, bias)), floats(_FASTEST)))
 
 
-@define(VOID, *[INT] * 4)
-def _share(b: Builder, x: Value, bias: Value, out: Value, count: Value) -> None:
-    """out = sigmoid(x + bias)"""
-    with loop(b, vectors(b, count)) as each:
-        total = b.fadd(*(load(b, at(b, row, each.index, 64)) for row in (x, bias)))
-        store(b, sigmoid(b, total), at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_IN, ROW_OUT)
+def _share(b: Builder, x: Value, bias: Value) -> Value:
+    return sigmoid(b, b.fadd(x, bias))
 
 
-@define(VOID, *[INT] * 5)
-def _blend(b: Builder, x: Value, other: Value, share: Value, out: Value, count: Value) -> None:
-    """out = x + share (other - x)"""
-    with loop(b, vectors(b, count)) as each:
-        own, part = (load(b, at(b, row, each.index, 64)) for row in (x, share))
-        apart = b.fsub(load(b, at(b, other, each.index, 64)), own)
-        store(b, fma(b, apart, part, own), at(b, out, each.index, 64))
-
-
-@define(VOID, *[INT] * 5)
-def _weigh(b: Builder, k: Value, rate: Value, part: Value, out: Value, count: Value) -> None:
-    """out = k + part k (rate - 1)"""
-    with loop(b, vectors(b, count)) as each:
-        key, a, share = (load(b, at(b, row, each.index, 64)) for row in (k, rate, part))
-        of_key = b.fmul(key, share)
-        less = fma(b, a, of_key, b.fneg(of_key))
-        store(b, b.fadd(key, less), at(b, out, each.index, 64))
+@elementwise(ROW_IN, ROW_IN, ROW_IN, ROW_OUT)
+def _weigh(b: Builder, key: Value, rate: Value, part: Value) -> Value:
+    """key + part key (rate - 1)"""
+    of_key = b.fmul(key, part)
+    return b.fadd(key, fma(b, rate, of_key, b.fneg(of_key)))
 
 
 @compiled
@@ -107,7 +92,7 @@ def _take_values(row: Any, m: Any, head: Any, v: Any, out: Any, free: Any) -> No
     if word(row + 8 * SHARES):
         shares = word(row + 8 * SHARES) + m * word(row + 8 * ROW_BYTES) + place
         _share(shares, word(row + 8 * SHARE_BIAS) + place, free, size)
-        _blend(v, first, free, out, size)
+        blend(v, first, free, out, size)
     else:
         copy(v, first, size)
         copy(v, out, size)
