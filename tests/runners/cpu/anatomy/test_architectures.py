@@ -34,7 +34,7 @@ MOST_MEDIAN_KL = 2e-5
 NEAR_TIE = 0.005
 # llama.cpp takes 0 where the file names none.
 OWN_EPSILON = ("arwkv7", "qwen2vl", "rwkv6", "rwkv6qwen2", "rwkv7")
-SEEDS, LENGTH, CONTINUED = 4, 40, 32
+SEEDS, LENGTH, CONTINUED = 2, 40, 32
 TEXT = random.Random(1).choices(range(256), k=90)
 
 
@@ -133,8 +133,8 @@ def test_an_epsilon_may_be_named_after_the_other_norm(tmp_path: Path, architectu
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_four_models_of_each_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:
-    """Four seeds of weights, with a text each."""
+def test_two_models_of_each_agree_with_llama_cpp(tmp_path: Path, name: str) -> None:
+    """Two seeds of weights, with a text each."""
     found = [
         compare(write(tmp_path / "x.gguf", MODELS[name], seed=seed), seed) for seed in range(SEEDS)
     ]

@@ -28,10 +28,10 @@ TYPES = [*FORMATS, *FLOATS]
 
 @cache
 def targets() -> list[processor.Target]:
-    """As other processors would run, and as this one does, whose code other tests use too."""
+    """As this processor does, whose code other tests use too, and as those with other flavours would."""
     own = processor.this_target({})
-    others = [processor.target_of(flavour) for flavour in processor.possible()]
-    return [own, *(target for target in others if target.cpu != own.cpu)]
+    others = [flavour for flavour in processor.possible() if flavour != own.flavour]
+    return [own, *map(processor.target_of, others)]
 
 
 def foreign() -> list[processor.Flavour]:
