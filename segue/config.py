@@ -164,10 +164,7 @@ class Settings:
         metadata=_said("the dialect of the root paths, as `segue dialects` names them"),
     )
     stream_interval: Count = field(
-        default=1,
-        metadata=_said(
-            "tokens of each chunk of a stream after its first; more of them make fewer chunks"
-        ),
+        default=1, metadata=_said("tokens of each chunk of a stream after its first")
     )
     # Not sooner by itself: there are clients that take comments for text.
     sse_ping_interval: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = field(

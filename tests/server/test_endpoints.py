@@ -12,7 +12,6 @@ from segue.bounds import DRAWN_SEEDS
 from segue.dialects.rendering.logprobs import LegacyLogprobs
 from segue.errors import Unavailable
 from segue.server import endpoints
-from segue.server.feed import FOREVER_S, Feed
 from segue.types import (
     Alternative,
     CompletionRequest,
@@ -288,53 +287,6 @@ def test_failure_in_a_stream_is_an_event_and_done(launch: Launch, end: Event | E
     assert len(rest) == 2
     assert "error" in json.loads(rest[0].removeprefix("data: "))
     assert rest[1] == "data: [DONE]"
-
-
-@pytest.mark.parametrize("ping_s", [0.01, 3600])
-def test_slow_start_sends_headers_and_pings(
-    launch: Launch, monkeypatch: pytest.MonkeyPatch, ping_s: float
-) -> None:
-    """A proxy must see bytes while a long prompt is read. Not too soon: some clients take comments for text."""
-    monkeypatch.setattr(endpoints, "HEADERS_AFTER_S", 0.01)
-    pause = Pause()
-    live = launch(lambda request: [pause, *speak("one")(request)], ping_interval_s=ping_s)
-    with live.client.stream(
-        "POST", "/v1/completions", json={"prompt": "a", "stream": True}
-    ) as answer:
-        lines = answer.iter_lines()
-        if ping_s < 1:
-            assert [next(lines) for _ in range(3)] == [": keep-alive", "", ": keep-alive"]
-        live.release(pause)
-        rest = [line for line in lines if line]
-    events = [line for line in rest if line.startswith("data: ")]
-    assert '"text":"one"' in events[0]
-    assert events[-1] == "data: [DONE]"
-    assert ping_s < 1 or rest == events
-
-
-@pytest.mark.parametrize("of_server", [-1, 0.01])
-@pytest.mark.parametrize("of_request", [-1, 0, 1])
-def test_a_request_sets_how_long_its_stream_may_be_silent(
-    launch: Launch, monkeypatch: pytest.MonkeyPatch, of_server: float, of_request: int
-) -> None:
-    """llama.cpp's field, which counts before the server's setting."""
-    waited: list[float] = []
-    take = Feed.take
-
-    async def noted(feed: Feed, patience_s: float = FOREVER_S) -> list[Event]:
-        waited.append(patience_s)
-        return await take(feed, patience_s)
-
-    monkeypatch.setattr(Feed, "take", noted)
-    monkeypatch.setattr(endpoints, "HEADERS_AFTER_S", 0.01)
-    pause = Pause()
-    live = launch(lambda request: [pause, *speak("one")(request)], ping_interval_s=of_server)
-    body = {"prompt": "a", "stream": True, "sse_ping_interval": of_request}
-    with live.client.stream("POST", "/v1/completions", json=body) as answer:
-        assert "x-segue-ignored" not in answer.headers
-        live.release(pause)
-        answer.read()
-    assert {*waited} == {0.01, of_request if of_request > 0 else FOREVER_S}
 
 
 @pytest.mark.parametrize(("has_fim", "way"), [(True, "fim"), (False, "ranked")])
