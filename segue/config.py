@@ -166,9 +166,8 @@ class Settings:
     stream_interval: Count = field(
         default=1, metadata=_said("tokens of each chunk of a stream after its first")
     )
-    # Not sooner by itself: there are clients that take comments for text.
     sse_ping_interval: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = field(
-        default=15,
+        default=15,  # not sooner: there are clients that take comments for text
         metadata=_said("seconds of silence after which a stream has a comment; 0 and -1: never"),
     )
     strict_model: bool = field(
