@@ -12,7 +12,7 @@ from segue.engine.seam import Loader
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import adapter_files, gguf, names, sources, vocabularies
 from segue.models.progress import Report
-from segue.runners.cpu.anatomy.support import drafts_obstacle
+from segue.runners.cpu.architectures.support import drafts_obstacle
 from segue.runners.cpu.loader import (
     CpuLoader,
     flavour_obstacle,

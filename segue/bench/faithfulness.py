@@ -20,7 +20,7 @@ from segue.config import user_cache_dir
 from segue.engine.seam import Loader, Runner, Span
 from segue.errors import Incompatible
 from segue.models import gguf
-from segue.runners.cpu.anatomy.support import supports
+from segue.runners.cpu.architectures.support import supports
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.cpu.step.attention.kv_formats import KvType
 from segue.runners.llama.runner import LlamaLoader, LlamaVocab

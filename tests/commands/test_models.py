@@ -14,7 +14,7 @@ from segue.models.embedded import SMOLLM2
 from segue.models.gguf import header
 from segue.models.names import ModelRef
 from segue.models.progress import Report
-from segue.runners.cpu.anatomy.measures import anatomy_of
+from segue.runners.cpu.architectures.hparams import hparams_of
 from segue.runners.cpu.slots.kv import BLOCK, Kv
 from segue.runners.cpu.step.attention.kv_formats import KvType
 from tests.support.models.split_gguf import split_gguf
@@ -99,10 +99,10 @@ def test_the_mtp_layer_counts_where_it_drafts(
     file = write(tmp_path / "x.gguf", DRAFTING["glm4moe"])
     said: list[int] = []
     for draft, drafts in (("auto", True), ("none", False), ("other.gguf", False)):
-        anatomy = anatomy_of(header(file), drafts)
+        hparams = hparams_of(header(file), drafts)
         monkeypatch.setenv("SEGUE_DRAFT", draft)
         shown = models("show", str(file), "--kv-type", kv_type).output
-        said.append(Kv(anatomy, 32, None, 1, kv_type).stride // BLOCK)
+        said.append(Kv(hparams, 32, None, 1, kv_type).stride // BLOCK)
         words = f"a token takes {decimal(said[-1])} of KV in {kv_type}"
         assert words + ", with that of the MTP layer" * drafts + "\n" in shown
     assert said[0] > said[1] == said[2]

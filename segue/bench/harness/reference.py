@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from segue.models import gguf
 from segue.models.gguf import GgufHeader
 from segue.models.gguf.floats import as_floats
-from segue.runners.cpu.anatomy.measures import anatomy_of
-from segue.runners.cpu.anatomy.positions import rotations
+from segue.runners.cpu.architectures.hparams import hparams_of
+from segue.runners.cpu.architectures.positions import rotations
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
@@ -31,7 +31,7 @@ class Reference:
         header = gguf.header(path)
         self._sources = [np.memmap(file, np.uint8, "r") for file in header.files]
         self._tensors = {tensor.name: tensor for tensor in header.tensors}
-        self._shape = anatomy_of(header)
+        self._shape = hparams_of(header)
         factors = "rope_freqs.weight"
         known = {factors: self._weight(factors)} if factors in self._tensors else {}
         self._speeds = rotations(header, known).speeds

@@ -23,11 +23,11 @@ from segue.models.gguf import GgufHeader
 from segue.models.gguf.lists import lists_of_loaded
 from segue.models.origin import gguf_origin
 from segue.models.progress import Report
-from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.measures import IN_ONE, anatomy_of
-from segue.runners.cpu.anatomy.settings import senseless
-from segue.runners.cpu.anatomy.support import supports
-from segue.runners.cpu.anatomy.tensors import is_vector
+from segue.runners.cpu.architectures.families import FAMILIES
+from segue.runners.cpu.architectures.hparams import IN_ONE, hparams_of
+from segue.runners.cpu.architectures.settings import senseless
+from segue.runners.cpu.architectures.support import supports
+from segue.runners.cpu.architectures.tensors import is_vector
 from segue.runners.cpu.kept_code import KeptCode, sources_digest, take_unwritten, unwritten
 from segue.runners.cpu.products.formats import packed_bytes
 from segue.runners.cpu.step.attention.kv_formats import KvType
@@ -79,7 +79,7 @@ def weights_bytes(header: GgufHeader) -> int:
 
 def kv_token_bytes(header: GgufHeader, kv_type: KvType, drafts: bool = False) -> int:
     """The memory that a token's keys and values take, of a model that can run here. `drafts`: by its MTP layer too."""
-    return token_bytes(anatomy_of(header, drafts).by_layer, kv_type)
+    return token_bytes(hparams_of(header, drafts).by_layer, kv_type)
 
 
 def adapter_obstacle(header: GgufHeader) -> str | None:

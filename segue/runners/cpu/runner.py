@@ -87,17 +87,17 @@ class CpuRunner:
         kept = KeptCode(cache_dir)
         threads = min(threads or usable_cpus(), beside._team.size if beside else on.MAX_THREADS)
         self._weights = Weights(path, target, threads, kept, self.drafts)
-        anatomy = self._weights.anatomy
-        context = context_of(context_length, anatomy.train_context)
+        hparams = self._weights.hparams
+        context = context_of(context_length, hparams.train_context)
         if self._weights.has("position_embd.weight"):  # learned: the model has no others
-            context = min(context, anatomy.train_context)
-        self._slots = Slots(anatomy, context, kv_bytes, num_slots, kv_type)
+            context = min(context, hparams.train_context)
+        self._slots = Slots(hparams, context, kv_bytes, num_slots, kv_type)
         context = min(context, self._slots.num_cells)
-        self._space = Workspace(anatomy, max_rows, threads)
+        self._space = Workspace(hparams, max_rows, threads)
         self._adapters = self._read_adapters(adapters) if adapters else None
         self._turns = self._weights.rotations(context)
-        self._rare = rare_code(target, kept, anatomy.family.rare_phases(self.drafts))
-        self._drawer = Drawer(anatomy.vocab_size, threads, target, kept)
+        self._rare = rare_code(target, kept, hparams.family.rare_phases(self.drafts))
+        self._drawer = Drawer(hparams.vocab_size, threads, target, kept)
         self._frames = self._new_frames(self._drawer)
         self._num_threads = threads
         self._team = beside._lent_team(kv_type) if beside else self._new_team(threads, target, kept)
@@ -198,8 +198,8 @@ class CpuRunner:
 
     def slot_bytes(self, model: str) -> CpuSlotBytes:
         """Its slots as bytes. `model`: the digest of its files."""
-        kernels, anatomy = sources("runners/cpu"), self._weights.anatomy
-        return CpuSlotBytes(self._slots, anatomy, self._check_idle, model, kernels)
+        kernels, hparams = sources("runners/cpu"), self._weights.hparams
+        return CpuSlotBytes(self._slots, hparams, self._check_idle, model, kernels)
 
     @property
     def program(self) -> NDArray[np.int64]:
@@ -318,7 +318,7 @@ class CpuRunner:
             num_cells=self._slots.num_cells,
             context_length=context,
             max_rows=self._space.max_rows,
-            vocab_size=self._weights.anatomy.vocab_size,
+            vocab_size=self._weights.hparams.vocab_size,
             cells_per_block=BLOCK,
             state_bytes=0 if self._slots.states is None else self._slots.states.slot_bytes,
             can_trim=self._slots.states is None,

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from segue.errors import Incompatible, ModelUnavailable
 from segue.models import gguf
 from segue.models.gguf import GgufHeader, Tensor
-from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
-from segue.runners.cpu.anatomy.parts.alibi import slopes
-from segue.runners.cpu.anatomy.parts.xielu import shapes
-from segue.runners.cpu.anatomy.positions import rotations, temperatures
-from segue.runners.cpu.anatomy.support import drafts_obstacle, supports
-from segue.runners.cpu.anatomy.tensor_scales import factors, scale_shapes
-from segue.runners.cpu.anatomy.tensors import (
+from segue.runners.cpu.architectures.hparams import Hparams, hparams_of
+from segue.runners.cpu.architectures.parts.alibi import slopes
+from segue.runners.cpu.architectures.parts.xielu import shapes
+from segue.runners.cpu.architectures.positions import rotations, temperatures
+from segue.runners.cpu.architectures.support import drafts_obstacle, supports
+from segue.runners.cpu.architectures.tensor_scales import factors, scale_shapes
+from segue.runners.cpu.architectures.tensors import (
     CONVOLUTIONS,
     computed,
     expert_name,
@@ -73,39 +73,39 @@ class Weights:
             raise Incompatible(f"the CPU runner cannot run {path}: {obstacle}")
         if drafts and (obstacle := drafts_obstacle(header)):
             raise Incompatible(f"{path} cannot draft for itself: {obstacle}")
-        self.anatomy: Anatomy = anatomy_of(header, drafts)
+        self.hparams: Hparams = hparams_of(header, drafts)
         self.header: GgufHeader = header
         views = [*map(_mapped, header.files)]
         data: list[NDArray[np.uint8]] = [np.frombuffer(view, np.uint8) for view in views]
-        tensors = computed(header.tensors, self.anatomy)
-        pieces, let_go = [*matrices(tensors, self.anatomy)], partial(_let_go, views)
-        pieces += parted(tensors, self.anatomy, len(data))
-        data.append(turned_keys(tensors, self.anatomy, data))
-        pieces += regrouped(tensors, self.anatomy, len(data))
-        data.append(regrouped_rows(tensors, self.anatomy, data))
+        tensors = computed(header.tensors, self.hparams)
+        pieces, let_go = [*matrices(tensors, self.hparams)], partial(_let_go, views)
+        pieces += parted(tensors, self.hparams, len(data))
+        data.append(turned_keys(tensors, self.hparams, data))
+        pieces += regrouped(tensors, self.hparams, len(data))
+        data.append(regrouped_rows(tensors, self.hparams, data))
         self._vectors = {
             tensor.name: vector(tensor, data[tensor.file])
             for tensor in tensors
             if is_vector(tensor.name)
         }
-        scales = factors(tensors, self.anatomy, self._vectors)
+        scales = factors(tensors, self.hparams, self._vectors)
         made = matrix.pack(pieces, data, target, threads, kept, let_go, factors=scales)
         self._matrices: dict[str, Matrix] = {each.name: each for each in made}
-        for name in scale_shapes(tensors, self.anatomy):  # they are in the matrices
+        for name in scale_shapes(tensors, self.hparams):  # they are in the matrices
             self._vectors.pop(name, None)
         self._check_vectors()
         for name in [name for name in self._vectors if name.endswith(CONVOLUTIONS)]:
             taps = next(tensor.shape[0] for tensor in tensors if tensor.name == name)
             self._vectors[name] = self._vectors[name].reshape(-1, taps).T.copy()  # a row per tap
-        for i, layer in enumerate(self.anatomy.by_layer):
+        for i, layer in enumerate(self.hparams.by_layer):
             if layer.recurrence is not None:
                 prepare_vectors(self._vectors, f"blk.{i}.", layer.recurrence)
-            if self.anatomy.family.head_norms == "gains":
+            if self.hparams.family.head_norms == "gains":
                 name = f"blk.{i}.attn_q_norm.weight"
                 self._vectors[name] = np.repeat(self._vectors[name], layer.head_size)
         # Gemma 4 divides what its router takes by the root of the width.
         for name in [name for name in self._vectors if name.endswith("gate_inp.scale")]:
-            self._vectors[name] *= np.float32(1 / math.sqrt(self.anatomy.width))
+            self._vectors[name] *= np.float32(1 / math.sqrt(self.hparams.width))
         del data  # the files are not read any more
         # Not in a `with`: closing what an error still looks at would hide that error.
         for view in views:
@@ -127,7 +127,7 @@ class Weights:
             if name.endswith("sinks.weight"):
                 sound |= np.isneginf(values)  # takes nothing of the softmax
             matrix.check_sound(name, int(np.count_nonzero(~sound)))
-            if name.endswith("ssm_a") and np.max(values) > 0 and not self.anatomy.fades_least:
+            if name.endswith("ssm_a") and np.max(values) > 0 and not self.hparams.fades_least:
                 raise ModelUnavailable(f"by the tensor {name} states grow without end")
 
     def matrix(self, name: str) -> int:
@@ -184,10 +184,10 @@ class Weights:
 
     def unsaid(self) -> int:
         """The address of what is added to logits so that some tokens are never drawn; 0 if there are none."""
-        first, end = self.anatomy.family.unsaid
+        first, end = self.hparams.family.unsaid
         if not end:
             return 0
-        bias = np.zeros(self.anatomy.vocab_size, np.float32)
+        bias = np.zeros(self.hparams.vocab_size, np.float32)
         bias[first:end] = np.finfo(np.float32).min
         self._vectors.setdefault("unsaid", bias)
         return address(self._vectors["unsaid"])
@@ -200,7 +200,7 @@ class Weights:
 
     def slopes(self, heads: int) -> int:
         """The address of ALiBi's slopes for so many heads, by which scores fall as exponents of 2; 0 without ALiBi."""
-        name, most = f"slopes/{heads}", self.anatomy.max_bias
+        name, most = f"slopes/{heads}", self.hparams.max_bias
         if most and name not in self._vectors:
             self._vectors[name] = (slopes(most, heads) * BITS_PER_NAT).astype(np.float32)
         return self.vector(name)
@@ -217,7 +217,7 @@ class Weights:
         return RopeTables(*plain, *windowed, temperatures(self.header, positions))
 
     def _turns(self, positions: int, is_windowed: bool) -> tuple[Floats, Floats]:
-        if is_windowed and not self.anatomy.has_windows:
+        if is_windowed and not self.hparams.has_windows:
             return np.empty(0, np.float32), np.empty(0, np.float32)
         speeds, magnitude = rotations(self.header, self._vectors, is_windowed)
         if not np.max(np.abs(speeds), initial=0.0) * positions <= _MOST_TURNED:

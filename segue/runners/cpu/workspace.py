@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.runners.cpu.anatomy.layers import Layer
-from segue.runners.cpu.anatomy.measures import Anatomy
-from segue.runners.cpu.anatomy.parts.streams import STREAMS
-from segue.runners.cpu.anatomy.widths import Widths, recurrences_of, widths_of
+from segue.runners.cpu.architectures.hparams import Hparams
+from segue.runners.cpu.architectures.layers import Layer
+from segue.runners.cpu.architectures.parts.streams import STREAMS
+from segue.runners.cpu.architectures.widths import Widths, recurrences_of, widths_of
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
@@ -54,16 +54,16 @@ def _in_sixes(shared: int, tile: int) -> int:
 
 
 class Workspace:
-    def __init__(self, anatomy: Anatomy, max_rows: int, threads: int):
+    def __init__(self, hparams: Hparams, max_rows: int, threads: int):
         # Every step's board is a copy.
         self.board: NDArray[np.int64] = zeros(on.NUM_WORDS, np.int64)
-        self.max_rows, self._vocab_size = max_rows, anatomy.vocab_size
-        self.item_rows = item_rows([each for each in anatomy.by_layer if each.attends], threads)
+        self.max_rows, self._vocab_size = max_rows, hparams.vocab_size
+        self.item_rows = item_rows([each for each in hparams.by_layer if each.attends], threads)
         self._arrays: list[NDArray[np.generic]] = []
-        widths = widths_of(anatomy)
+        widths = widths_of(hparams)
         self._rows_of_board(widths, max_rows)
-        self._inputs(on.EXPERT_FLOATS, max_rows * anatomy.experts_used, anatomy.width)
-        self._scratch(_scratch_bytes(anatomy, widths, max_rows), threads)
+        self._inputs(on.EXPERT_FLOATS, max_rows * hparams.experts_used, hparams.width)
+        self._scratch(_scratch_bytes(hparams, widths, max_rows), threads)
         self.projected = self._floats(max_rows * widths.projected)
         self.convolved = self._floats(max_rows * widths.convolved)
         self.first_values = self._floats(max_rows * widths.shifted)
@@ -74,7 +74,7 @@ class Workspace:
         self.layer_inputs = self._floats(max_rows * widths.all_columns)
         self.layer_gate = self._floats(max_rows * widths.columns)
         self.streams = self._streams(max_rows, widths.streamed, widths.fed)
-        self.mixture = self._mixture(anatomy, max_rows)
+        self.mixture = self._mixture(hparams, max_rows)
 
     def places(
         self, slots: Slots, logits: int, *, turns: tuple[int, ...], rare: Mapping[int, int]
@@ -105,19 +105,19 @@ class Workspace:
             states=() if slots.states is None else slots.states.places,
         )
 
-    def _mixture(self, anatomy: Anatomy, rows: int) -> Mixture:
-        used, width = anatomy.experts_used, anatomy.width
+    def _mixture(self, hparams: Hparams, rows: int) -> Mixture:
+        used, width = hparams.experts_used, hparams.width
         # What attention gave was added to the residual already, unless both take the same.
-        is_beside = anatomy.is_parallel and anatomy.shared_hidden > 0
+        is_beside = hparams.is_parallel and hparams.shared_hidden > 0
         return Mixture(
-            scores=self._floats(rows * anatomy.experts),
-            chances=self._floats(rows * anatomy.experts),
+            scores=self._floats(rows * hparams.experts),
+            chances=self._floats(rows * hparams.experts),
             chosen=self._words(rows * used),
             shares=self._floats(rows * used),
             places=self._words(rows * used),
             order=self._words(rows * used),
-            active=self._words(3 * anatomy.experts),
-            filled=self._words(anatomy.experts),
+            active=self._words(3 * hparams.experts),
+            filled=self._words(hparams.experts),
             out=self._floats(rows * used * width),
             shared=self._floats(rows * width) if is_beside else self.attended,
         )
@@ -170,9 +170,9 @@ class Workspace:
         self._set(first + 2, self._floats(rows * columns // 8))
 
 
-def _scratch_bytes(anatomy: Anatomy, widths: Widths, rows: int) -> int:
+def _scratch_bytes(hparams: Hparams, widths: Widths, rows: int) -> int:
     """What a thread needs beside the rows: at most one of these at a time."""
-    layers = anatomy.by_layer
+    layers = hparams.by_layer
     needs = [
         *(scratch_bytes(layer.head_size) for layer in layers if layer.attends),
         *(matrices_scratch(each.size) for each in recurrences_of(layers)),

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from segue.engine.seam import Logits, Span
 from segue.models.gguf import header
-from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.measures import anatomy_of
-from segue.runners.cpu.anatomy.tensors import computed
+from segue.runners.cpu.architectures.families import FAMILIES
+from segue.runners.cpu.architectures.hparams import hparams_of
+from segue.runners.cpu.architectures.tensors import computed
 from segue.runners.cpu.loader import obstacle
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.llama.runner import LlamaRunner
@@ -151,7 +151,7 @@ def matrices(path: Path) -> list[str]:
     wanted = {f"{kind}.weight" for kind in kinds if not (is_fused and kind == "ffn_up")}
     return [
         tensor.name
-        for tensor in computed(found.tensors, anatomy_of(found))
+        for tensor in computed(found.tensors, hparams_of(found))
         if tensor.name.split(".", 2)[-1] in wanted or tensor.name in wanted
     ]
 

@@ -7,7 +7,7 @@ import gguf
 import pytest
 
 from segue.engine.seam import Span
-from segue.runners.cpu.anatomy.tensor_types import MATRIX_TYPES
+from segue.runners.cpu.architectures.tensor_types import MATRIX_TYPES
 from segue.runners.cpu.products.processor import VARIABLE, Target, possible, this_target
 from tests.runners.cpu.conftest import load
 from tests.support.models.tiny_gguf import write_tiny_gguf

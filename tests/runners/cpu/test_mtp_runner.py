@@ -18,8 +18,8 @@ from segue.engine.seam import Draw, Loaded, Logits, Span
 from segue.errors import Incompatible
 from segue.models.gguf import GgufHeader, header
 from segue.models.progress import silent
-from segue.runners.cpu.anatomy.families import FAMILIES
-from segue.runners.cpu.anatomy.support import drafts_obstacle, supports
+from segue.runners.cpu.architectures.families import FAMILIES
+from segue.runners.cpu.architectures.support import drafts_obstacle, supports
 from segue.runners.cpu.loader import CpuLoader
 from segue.runners.cpu.mtp_runner import MAX_DRAFTING_SLOTS, MtpRunner
 from segue.runners.cpu.runner import CpuRunner
@@ -27,7 +27,7 @@ from segue.runners.cpu.step.attention.kv_formats import KvType
 from segue.types import CompletionRequest, Constraint, Sampling
 from tests.engine.harness import Bench, ask
 from tests.engine.scheduling.drafts.test_model import Always
-from tests.runners.cpu.anatomy.test_architectures import divergences
+from tests.runners.cpu.architectures.test_architectures import divergences
 from tests.runners.cpu.conftest import load, soil
 from tests.support import llama_drafts
 from tests.support.models.tiny_drafts import DRAFTING, write_foreseeing

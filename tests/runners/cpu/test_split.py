@@ -17,7 +17,7 @@ from segue.errors import Incompatible, ModelUnavailable
 from segue.models import adapter_files, gguf
 from segue.models.digests import FilesDigest
 from segue.runners.cpu import loader
-from segue.runners.cpu.anatomy.tensor_types import MATRIX_TYPES
+from segue.runners.cpu.architectures.tensor_types import MATRIX_TYPES
 from segue.runners.cpu.loader import CpuLoader, obstacle
 from segue.types import ModelInfo
 from tests.runners.cpu.conftest import load

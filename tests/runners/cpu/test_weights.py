@@ -9,7 +9,7 @@ import pytest
 from segue.engine.seam import Span
 from segue.errors import ModelUnavailable
 from segue.models import gguf
-from segue.runners.cpu.anatomy.tensors import vector
+from segue.runners.cpu.architectures.tensors import vector
 from segue.runners.cpu.products.processor import possible, target_of
 from segue.runners.cpu.weights import Weights
 from tests.runners.cpu.conftest import load

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.models.gguf import header
-from segue.runners.cpu.anatomy.layers import Layer
-from segue.runners.cpu.anatomy.measures import anatomy_of
-from segue.runners.cpu.anatomy.support import supports
+from segue.runners.cpu.architectures.hparams import hparams_of
+from segue.runners.cpu.architectures.layers import Layer
+from segue.runners.cpu.architectures.support import supports
 from segue.runners.cpu.step.attention.scratch import TILE_ROWS
 from segue.runners.cpu.workspace import Workspace, item_rows
 from tests.support.models.tiny_models import MODELS
@@ -20,11 +20,11 @@ from tests.support.models.tiny_writer import write
 @pytest.mark.parametrize("name", ["mamba", "rwkv6", "rwkv7"])
 def test_heads_that_no_layer_has_take_none(tmp_path: Path, name: str) -> None:
     """Files may tell how wide heads of attention are where there is no attention."""
-    found = anatomy_of(header(write(tmp_path / "x.gguf", MODELS[name])))
+    found = hparams_of(header(write(tmp_path / "x.gguf", MODELS[name])))
     wide = tuple(replace(layer, head_size=2**31) for layer in found.by_layer)
     sizes = {
-        sum(array.nbytes for array in Workspace(anatomy, max_rows=8, threads=2)._arrays)
-        for anatomy in (found, replace(found, by_layer=wide))
+        sum(array.nbytes for array in Workspace(hparams, max_rows=8, threads=2)._arrays)
+        for hparams in (found, replace(found, by_layer=wide))
     }
     assert len(sizes) == 1
 
@@ -37,7 +37,7 @@ def test_a_feed_forward_that_no_layer_has_takes_none(tmp_path: Path, name: str) 
     wide = replace(found, metadata={**found.metadata, **told})
     assert supports(wide) is None
     sizes = {
-        sum(array.nbytes for array in Workspace(anatomy_of(each), 8, threads=2)._arrays)
+        sum(array.nbytes for array in Workspace(hparams_of(each), 8, threads=2)._arrays)
         for each in (found, wide)
     }
     assert len(sizes) == 1

@@ -16,8 +16,8 @@ import numpy as np
 
 from segue.models.gguf import GgufHeader, header
 from segue.models.gguf.types import TENSOR_TYPES
-from segue.runners.cpu.anatomy.measures import Anatomy, anatomy_of
-from segue.runners.cpu.anatomy.tensors import Shapes, extras, is_vector, shapes
+from segue.runners.cpu.architectures.hparams import Hparams, hparams_of
+from segue.runners.cpu.architectures.tensors import Shapes, extras, is_vector, shapes
 from tests.support.models.quick_writer import Writer
 
 FACTS = Path(__file__).parent / "real"
@@ -128,9 +128,9 @@ def write(path: Path, real: RealFile) -> GgufHeader:
     hints: Shapes = dict.fromkeys(_also(real), (1,))
     hints["token_embd.weight"] = (width, int(real.printed["n_vocab"]))
     known = _written(path, real, hints, {})
-    anatomy = anatomy_of(known, drafts="nextn_predict_layers" in real.says)
-    whole = shapes(anatomy)
-    may_be = extras(anatomy) | _unused(whole, anatomy)
+    hparams = hparams_of(known, drafts="nextn_predict_layers" in real.says)
+    whole = shapes(hparams)
+    may_be = extras(hparams) | _unused(whole, hparams)
     whole |= {name: may_be[name] for name in _also(real) if name not in whole}
     found = _written(path, real, whole, _types_of(whole, real.types))
     path.unlink()  # as large as the model, though empty
@@ -144,10 +144,10 @@ def _also(real: RealFile) -> list[str]:
     return names
 
 
-def _unused(whole: Shapes, anatomy: Anatomy) -> Shapes:
+def _unused(whole: Shapes, hparams: Hparams) -> Shapes:
     """Keys and values of layers that read another's: as the other's."""
     found = {}
-    for i, layer in enumerate(anatomy.by_layer):
+    for i, layer in enumerate(hparams.by_layer):
         for name in KEYS if layer.keys_of >= 0 else ():
             found[f"blk.{i}.{name}"] = whole[f"blk.{layer.keys_of}.{name}"]
     return found

@@ -12,25 +12,25 @@ from numpy.typing import NDArray
 
 from segue.models.gguf import Tensor
 from segue.models.gguf.floats import as_floats
-from segue.runners.cpu.anatomy.layers import Layer
-from segue.runners.cpu.anatomy.measures import Anatomy
-from segue.runners.cpu.anatomy.parts.latent import JOINED, Latent
+from segue.runners.cpu.architectures.hparams import Hparams
+from segue.runners.cpu.architectures.layers import Layer
+from segue.runners.cpu.architectures.parts.latent import JOINED, Latent
 from segue.runners.cpu.products.matrix import checked
 
 
-def joined(tensors: Sequence[Tensor], anatomy: Anatomy) -> Iterator[tuple[Tensor, Layer, Latent]]:
+def joined(tensors: Sequence[Tensor], hparams: Hparams) -> Iterator[tuple[Tensor, Layer, Latent]]:
     """The tensors with keys and values in one, with their layers."""
     for tensor in tensors:
         if tensor.name.endswith(JOINED):
-            layer = anatomy.by_layer[int(tensor.name.split(".")[1])]
+            layer = hparams.by_layer[int(tensor.name.split(".")[1])]
             if layer.latent is not None:
                 yield tensor, layer, layer.latent
 
 
-def parted(tensors: Sequence[Tensor], anatomy: Anatomy, file: int) -> Iterator[Tensor]:
+def parted(tensors: Sequence[Tensor], hparams: Hparams, file: int) -> Iterator[Tensor]:
     """The matrices of all heads. `file`: the number of `turned_keys` among the files."""
     place = 0
-    for tensor, layer, latent in joined(tensors, anatomy):
+    for tensor, layer, latent in joined(tensors, hparams):
         rows = latent.plain + latent.values
         row_bytes, key_bytes = tensor.num_bytes // tensor.shape[1], 4 * latent.plain * latent.rank
         for head in range(layer.heads):
@@ -54,11 +54,11 @@ def parted(tensors: Sequence[Tensor], anatomy: Anatomy, file: int) -> Iterator[T
 
 
 def turned_keys(
-    tensors: Sequence[Tensor], anatomy: Anatomy, files: Sequence[NDArray[np.uint8]]
+    tensors: Sequence[Tensor], hparams: Hparams, files: Sequence[NDArray[np.uint8]]
 ) -> NDArray[np.uint8]:
     """The matrices of keys as floats, one after the other, turned."""
     made: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)]
-    for tensor, layer, latent in joined(tensors, anatomy):
+    for tensor, layer, latent in joined(tensors, hparams):
         checked(tensor, files[tensor.file].size)
         raw = files[tensor.file][tensor.offset : tensor.offset + tensor.num_bytes]
         whole = as_floats(tensor.type, raw.reshape(tensor.shape[1], -1)).astype(np.float32)

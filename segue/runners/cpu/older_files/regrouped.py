@@ -11,23 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.models.gguf import Tensor
-from segue.runners.cpu.anatomy.measures import IN_ONE, Anatomy
-from segue.runners.cpu.anatomy.states.recurrence import Recurrence
+from segue.runners.cpu.architectures.hparams import IN_ONE, Hparams
+from segue.runners.cpu.architectures.states.recurrence import Recurrence
 from segue.runners.cpu.products.matrix import checked
 
 
-def _in_one(tensors: Sequence[Tensor], anatomy: Anatomy) -> Iterator[tuple[Tensor, Recurrence]]:
-    for tensor in tensors if anatomy.has_states_in_one else ():
+def _in_one(tensors: Sequence[Tensor], hparams: Hparams) -> Iterator[tuple[Tensor, Recurrence]]:
+    for tensor in tensors if hparams.has_states_in_one else ():
         if tensor.name.endswith(f".{IN_ONE}"):
-            layer = anatomy.by_layer[int(tensor.name.split(".")[1])].recurrence
+            layer = hparams.by_layer[int(tensor.name.split(".")[1])].recurrence
             if layer is not None:
                 yield tensor, layer
 
 
-def regrouped(tensors: Sequence[Tensor], anatomy: Anatomy, file: int) -> Iterator[Tensor]:
+def regrouped(tensors: Sequence[Tensor], hparams: Hparams, file: int) -> Iterator[Tensor]:
     """The two matrices of each layer. `file`: the number of `regrouped_rows` among the files."""
     place = 0
-    for tensor, layer in _in_one(tensors, anatomy):
+    for tensor, layer in _in_one(tensors, hparams):
         row_bytes = tensor.num_bytes // tensor.shape[1]
         for name, rows in (("attn_qkv", layer.channels), ("attn_gate", layer.taken)):
             yield replace(
@@ -42,11 +42,11 @@ def regrouped(tensors: Sequence[Tensor], anatomy: Anatomy, file: int) -> Iterato
 
 
 def regrouped_rows(
-    tensors: Sequence[Tensor], anatomy: Anatomy, files: Sequence[NDArray[np.uint8]]
+    tensors: Sequence[Tensor], hparams: Hparams, files: Sequence[NDArray[np.uint8]]
 ) -> NDArray[np.uint8]:
     """Their rows as they are in the file, in the order of the matrices."""
     made: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)]
-    for tensor, layer in _in_one(tensors, anatomy):
+    for tensor, layer in _in_one(tensors, hparams):
         checked(tensor, files[tensor.file].size)
         raw = files[tensor.file][tensor.offset : tensor.offset + tensor.num_bytes]
         heads = raw.reshape(layer.key_heads, -1, tensor.num_bytes // tensor.shape[1])

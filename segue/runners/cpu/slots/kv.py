@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.errors import Incompatible
-from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.architectures.hparams import Hparams
 from segue.runners.cpu.memory import address, available_bytes, zeros
 from segue.runners.cpu.slots.blocks import BlockTables, Copy
 from segue.runners.cpu.step.attention.kv_formats import KvType
@@ -20,19 +20,19 @@ class Kv:
 
     def __init__(
         self,
-        anatomy: Anatomy,
+        hparams: Hparams,
         context: int,
         kv_bytes: int | None,
         num_slots: int,
         kv_type: KvType,
     ):
-        each = BLOCK * token_bytes(anatomy.by_layer, kv_type)
+        each = BLOCK * token_bytes(hparams.by_layer, kv_type)
         self.num_blocks = _num_blocks(each, context, kv_bytes, num_slots)
         self.kv_type = kv_type
         # A block's layers are contiguous, so that memory use grows with the tokens held.
         shape = (self.num_blocks, each // 2)
         self._blocks: NDArray[np.uint16] = zeros(shape, np.uint16, huge=True)
-        self.places = _places(anatomy, kv_type, address(self._blocks))
+        self.places = _places(hparams, kv_type, address(self._blocks))
         self.tables = BlockTables(num_slots, self.num_blocks, BLOCK)
         # A copy of the block tables in the layout that compiled code reads.
         self._rows: NDArray[np.int64] = zeros((num_slots, -(-context // BLOCK)), np.int64)
@@ -77,10 +77,10 @@ class Kv:
         self._blocks[copy.dst] = self._blocks[copy.src]
 
 
-def _places(anatomy: Anatomy, kv_type: KvType, place: int) -> tuple[tuple[int, int], ...]:
+def _places(hparams: Hparams, kv_type: KvType, place: int) -> tuple[tuple[int, int], ...]:
     """The addresses of each layer's keys and values in block 0, which begins at `place`."""
     found: list[tuple[int, int]] = []
-    for layer in anatomy.by_layer:
+    for layer in hparams.by_layer:
         if layer.has_keys:
             found.append((place, place if layer.latent else place + block_bytes(layer, kv_type)))
             place += layer_bytes(layer, kv_type)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segue.engine.seam import SlotKind
-from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.architectures.hparams import Hparams
 from segue.runners.cpu.slots.kv import BLOCK
 from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
@@ -25,14 +25,14 @@ class CpuSlotBytes:
     def __init__(
         self,
         slots: Slots,
-        anatomy: Anatomy,
+        hparams: Hparams,
         check_idle: Callable[[], None],
         model: str,
         kernels: str,
     ):
         """`model`, `kernels`: see SlotKind."""
         self._slots = slots
-        self._anatomy = anatomy
+        self._hparams = hparams
         self._check_idle = check_idle
         self._incoming: dict[int, NDArray[np.int64]] = {}  # by slot: how many changes it has
         self._block_bytes = int(slots.kv.block(0).nbytes)
@@ -95,13 +95,13 @@ class CpuSlotBytes:
     @cached_property
     def _tokens(self) -> NDArray[np.uint8]:
         """Of each byte of a block: the token that it belongs to."""
-        return np.concatenate([*_tokens_of_layers(self._anatomy, self._slots.kv.kv_type)])
+        return np.concatenate([*_tokens_of_layers(self._hparams, self._slots.kv.kv_type)])
 
 
-def _tokens_of_layers(anatomy: Anatomy, kv_type: KvType) -> Iterator[NDArray[np.uint8]]:
+def _tokens_of_layers(hparams: Hparams, kv_type: KvType) -> Iterator[NDArray[np.uint8]]:
     """In the order in which a block has its layers."""
     yield np.empty(0, np.uint8)
-    for layer in anatomy.by_layer:
+    for layer in hparams.by_layer:
         if layer.has_keys:
             ways = (False,) if layer.latent else (True, False)  # keys of latents lie as values
             for way in ways:

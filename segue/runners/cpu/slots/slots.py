@@ -1,6 +1,6 @@
 """What slots hold: blocks of KV cells and, of models that have such layers, a state and what was made of tokens."""
 
-from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.architectures.hparams import Hparams
 from segue.runners.cpu.slots.blocks import BlockTables
 from segue.runners.cpu.slots.hidden_states import HiddenStates
 from segue.runners.cpu.slots.kv import BLOCK, Kv
@@ -11,17 +11,17 @@ from segue.runners.cpu.step.attention.kv_formats import KvType
 class Slots:
     def __init__(
         self,
-        anatomy: Anatomy,
+        hparams: Hparams,
         context: int,
         kv_bytes: int | None,
         num_slots: int,
         kv_type: KvType,
     ):
         """`num_slots`: how many are wanted; states may take more memory than is there for so many."""
-        self.states = States(anatomy, num_slots) if anatomy.has_states else None
+        self.states = States(hparams, num_slots) if hparams.has_states else None
         self.num_slots = num_slots if self.states is None else self.states.num_slots
-        self.kv = Kv(anatomy, context, kv_bytes, self.num_slots, kv_type)
-        self.hidden_states = HiddenStates(self.num_slots, anatomy.width) if anatomy.drafts else None
+        self.kv = Kv(hparams, context, kv_bytes, self.num_slots, kv_type)
+        self.hidden_states = HiddenStates(self.num_slots, hparams.width) if hparams.drafts else None
 
     @property
     def num_cells(self) -> int:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rich.filesize import decimal
 
 from segue.errors import Incompatible
-from segue.runners.cpu.anatomy.measures import Anatomy
+from segue.runners.cpu.architectures.hparams import Hparams
 from segue.runners.cpu.memory import address, available_bytes, let_go, pages
 from segue.runners.cpu.step import board as on
 
@@ -19,9 +19,9 @@ MEMORY_SHARE = 4  # all slots together take at most a fourth of the available me
 class States:
     """The states of all slots. Pages that were never written take no memory."""
 
-    def __init__(self, anatomy: Anatomy, num_slots: int):
+    def __init__(self, hparams: Hparams, num_slots: int):
         """`num_slots`: how many are wanted."""
-        self.places, floats = _places(anatomy)
+        self.places, floats = _places(hparams)
         self.slot_bytes, room = 4 * floats, available_bytes() // MEMORY_SHARE
         self.num_slots = min(num_slots, room // self.slot_bytes)
         if not self.num_slots:
@@ -74,10 +74,10 @@ class States:
         self._pending[slot] = on.FRESH
 
 
-def _places(anatomy: Anatomy) -> tuple[tuple[int, ...], int]:
+def _places(hparams: Hparams) -> tuple[tuple[int, ...], int]:
     """Where each layer's part begins in a slot's state, in bytes; and the floats of all."""
     places, floats = [], 0
-    for layer in anatomy.by_layer:
+    for layer in hparams.by_layer:
         places.append(4 * floats)
         floats += 0 if layer.recurrence is None else layer.recurrence.floats
     return tuple(places), floats

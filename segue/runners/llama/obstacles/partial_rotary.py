@@ -1,7 +1,7 @@
 """Files whose positions turn a part of a head, over which llama.cpp ends the process in most architectures."""
 
 from segue.models.gguf import GgufHeader
-from segue.runners.cpu.anatomy.layers import head_size
+from segue.runners.cpu.architectures.layers import head_size
 
 _KEY = "rope.dimension_count"
 # Where it takes for granted that they turn all (build 11549). In others it turns some of them, or refuses the file.

@@ -11,11 +11,11 @@ import pytest
 from segue.engine.seam import Logits, Span
 from segue.errors import ModelUnavailable
 from segue.models import gguf
-from segue.runners.cpu.anatomy.support import supports
+from segue.runners.cpu.architectures.support import supports
 from segue.runners.cpu.loader import obstacle
 from segue.runners.cpu.runner import CpuRunner
 from segue.runners.llama.runner import LlamaRunner
-from tests.runners.cpu.anatomy.test_architectures import MOST_KL, divergences
+from tests.runners.cpu.architectures.test_architectures import MOST_KL, divergences
 from tests.runners.cpu.conftest import load
 from tests.runners.cpu.test_bits import OF_FEW_BITS
 from tests.runners.cpu.test_weights import with_number

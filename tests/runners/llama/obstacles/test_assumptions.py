@@ -13,7 +13,7 @@ from segue.engine.seam import Logits, Span
 from segue.models.gguf import header
 from segue.runners.llama.obstacles.assumptions import assumptions_obstacle
 from segue.runners.llama.runner import LlamaRunner
-from tests.runners.cpu.anatomy.test_architectures import MOST_MEDIAN_KL, TEXT, divergences
+from tests.runners.cpu.architectures.test_architectures import MOST_MEDIAN_KL, TEXT, divergences
 from tests.runners.cpu.conftest import load
 from tests.support.models.tiny_biased_models import NORMED_MPT
 from tests.support.models.tiny_models import MODELS

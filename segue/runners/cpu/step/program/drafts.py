@@ -8,7 +8,7 @@ for each slot, whose keys the next step overwrites.
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from segue.runners.cpu.anatomy.parts.drafts import EMBEDDING, HEAD, LAST_NORMS, NORMS, PAIRED
+from segue.runners.cpu.architectures.parts.drafts import EMBEDDING, HEAD, LAST_NORMS, NORMS, PAIRED
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.attention import stored
 from segue.runners.cpu.step.program.latent import latent_attention
@@ -26,7 +26,7 @@ def handed_on(
 
     `summands`, `scale`: of the norm before the head, which has none left then.
     """
-    last = "output_norm" if weights.anatomy.family.drafts_by == "norm" else ""
+    last = "output_norm" if weights.hparams.family.drafts_by == "norm" else ""
     yield norm(weights, "", last, on.FROM_SUM, summands, sum_scale=scale)
     yield pair(weights, places)
     yield hand_on(places)
@@ -34,8 +34,8 @@ def handed_on(
 
 def keys(weights: Weights, places: Places) -> Iterator[Row]:
     """At the end of a step, whose residual nobody reads any more: store the layer's keys and values."""
-    layer = weights.anatomy.layers
-    latent = weights.anatomy.by_layer[layer].latent
+    layer = weights.hparams.layers
+    latent = weights.hparams.by_layer[layer].latent
     yield from paired(weights, places)
     if latent is not None:  # its first two phases: a product, and the keys
         yield from islice(latent_attention(weights, places, layer, latent), 2)
@@ -45,12 +45,12 @@ def keys(weights: Weights, places: Places) -> Iterator[Row]:
 
 def pair(weights: Weights, places: Places) -> Row:
     """The words of rare/drafts.py, in its order."""
-    anatomy, name = weights.anatomy, weights.anatomy.name_of(weights.anatomy.layers)
+    hparams, name = weights.hparams, weights.hparams.name_of(weights.hparams.layers)
     own = f"{name}{EMBEDDING}"
     embedding = weights.matrix(own if weights.has(own) else "token_embd.weight")
-    words = [embedding, float_word(anatomy.embedding_scale)]
+    words = [embedding, float_word(hparams.embedding_scale)]
     words += [weights.vector(f"{name}{each}.weight") for each in NORMS]
-    words += [KINDS[anatomy.norm], float_word(anatomy.epsilon)]
+    words += [KINDS[hparams.norm], float_word(hparams.epsilon)]
     return [on.PAIR, places.rare[on.PAIR], *words]
 
 
@@ -60,20 +60,20 @@ def hand_on(places: Places) -> Row:
 
 def paired(weights: Weights, places: Places) -> Iterator[Row]:
     """From the pairs to what attention takes: the residual is what a product makes of them."""
-    anatomy = weights.anatomy
-    name, matrix = anatomy.name_of(anatomy.layers), weights.matrix
+    hparams = weights.hparams
+    name, matrix = hparams.name_of(hparams.layers), weights.matrix
     yield product(
-        places.residual, anatomy.width, on.HIDDEN_FLOATS, [(matrix(f"{name}{PAIRED}"), 0)]
+        places.residual, hparams.width, on.HIDDEN_FLOATS, [(matrix(f"{name}{PAIRED}"), 0)]
     )
-    yield norm(weights, name, anatomy.family.norms[0], on.FROM_SUM, [])
+    yield norm(weights, name, hparams.family.norms[0], on.FROM_SUM, [])
 
 
 def last_norm(weights: Weights, summands: Sequence[Summand]) -> Iterator[Row]:
     """From the layer's output to what the head takes; what the next draft takes is what the first of these gives."""
-    name = weights.anatomy.name_of(weights.anatomy.layers)
+    name = weights.hparams.name_of(weights.hparams.layers)
     found = [(name, each) for each in LAST_NORMS if weights.has(f"{name}{each}.weight")]
     own = (*found, ("", "output_norm"))[0]
-    if weights.anatomy.family.drafts_by == "norm":
+    if weights.hparams.family.drafts_by == "norm":
         yield norm(weights, *own, on.FROM_SUM, summands)
     else:
         yield norm(weights, "", "", on.FROM_SUM, summands)
@@ -81,5 +81,5 @@ def last_norm(weights: Weights, summands: Sequence[Summand]) -> Iterator[Row]:
 
 
 def draft_head(weights: Weights) -> int:
-    own = f"{weights.anatomy.name_of(weights.anatomy.layers)}{HEAD}"
+    own = f"{weights.hparams.name_of(weights.hparams.layers)}{HEAD}"
     return weights.matrix(own) if weights.has(own) else weights.head

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from segue.runners.cpu.anatomy.family import Family
-from segue.runners.cpu.anatomy.tensors import DENSE_NORMS
+from segue.runners.cpu.architectures.family import Family
+from segue.runners.cpu.architectures.tensors import DENSE_NORMS
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.norms import norm
 from segue.runners.cpu.step.program.places import Places
@@ -37,17 +37,17 @@ def feed_forward(
     """The feed-forward that all rows take. `kind` is the suffix of its tensors' names; `shape` and `limit`: see
     products.py; `before_last`: a phase before the last product.
     """
-    anatomy = weights.anatomy
-    gate = weights.matrix(f"{name}ffn_gate{kind}.weight") if anatomy.family.is_gated else 0
+    hparams = weights.hparams
+    gate = weights.matrix(f"{name}ffn_gate{kind}.weight") if hparams.family.is_gated else 0
     up = weights.matrix(f"{name}ffn_up{kind}.weight")
     biases = [weights.vector(f"{name}ffn_{part}{kind}.bias") for part in ("gate", "up")]
-    activation = _activation(anatomy.family, limit)
+    activation = _activation(hparams.family, limit)
     row = gated(gate, up, hidden, tile_outputs, activation, biases=biases, shape=shape)
     yield [*row, *[0] * (on.LIMIT - len(row)), float_word(limit)]
     if before_last is not None:
         yield before_last
     down = weights.matrix(f"{name}ffn_down{kind}.weight")
-    yield product(out, anatomy.width, on.HIDDEN_FLOATS, [(down, 0)])
+    yield product(out, hparams.width, on.HIDDEN_FLOATS, [(down, 0)])
 
 
 def _activation(family: Family, limit: float) -> int:
@@ -74,25 +74,25 @@ def gated(
 
 def scores_of_experts(weights: Weights, places: Places, layer: int) -> Row:
     """The product by whose outputs rows choose their experts."""
-    router = weights.matrix(f"{weights.anatomy.name_of(layer)}ffn_gate_inp.weight")
-    return product(places.mixture.scores, weights.anatomy.experts, on.INPUT_FLOATS, [(router, 0)])
+    router = weights.matrix(f"{weights.hparams.name_of(layer)}ffn_gate_inp.weight")
+    return product(places.mixture.scores, weights.hparams.experts, on.INPUT_FLOATS, [(router, 0)])
 
 
 def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Iterator[Row]:
     """The words of the files in mixture, in their order."""
-    anatomy, kept, family = weights.anatomy, places.mixture, weights.anatomy.family
-    name, is_dense = anatomy.name_of(layer), family.shared_expert == "dense"
-    is_beside = is_dense or anatomy.is_fed_beside
-    shared = kept.shared if anatomy.shared_hidden or is_beside else 0
+    hparams, kept, family = weights.hparams, places.mixture, weights.hparams.family
+    name, is_dense = hparams.name_of(layer), family.shared_expert == "dense"
+    is_beside = is_dense or hparams.is_fed_beside
+    shared = kept.shared if hparams.shared_hidden or is_beside else 0
     if shared:
-        kind, hidden = "_shexp", anatomy.shared_hidden
+        kind, hidden = "_shexp", hparams.shared_hidden
         if is_beside:
-            kind, hidden = "", anatomy.by_layer[layer].hidden
-        limit = anatomy.by_layer[layer].limit
+            kind, hidden = "", hparams.by_layer[layer].hidden
+        limit = hparams.by_layer[layer].limit
         yield from feed_forward(weights, name, tile_outputs, kind, hidden, shared, limit=limit)
     if is_dense:
         yield norm(weights, name, "ffn_gate_inp", on.FROM_SUM, [], end="scale")
-    common = [kept.scores, anatomy.experts, anatomy.experts_used, kept.chosen, kept.shares]
+    common = [kept.scores, hparams.experts, hparams.experts_used, kept.chosen, kept.shares]
     common += [kept.places, kept.order, kept.active, kept.filled]
 
     def phase(*own: int) -> Row:
@@ -103,29 +103,29 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
     before, *after = DENSE_NORMS if is_dense else ("", "", "")
     if before:
         yield norm(weights, name, before, on.FROM_SUM, [])
-    routings = ROUTINGS | (ROUTINGS_TO_1 if anatomy.renormalises else {})
+    routings = ROUTINGS | (ROUTINGS_TO_1 if hparams.renormalises else {})
     bias, choice = (weights.vector(f"{name}{of}.bias") for of in ("ffn_gate_inp", "exp_probs_b"))
-    routing = anatomy.routing
-    by_chance = choice or anatomy.groups or routing.startswith("sigmoid")
+    routing = hparams.routing
+    by_chance = choice or hparams.groups or routing.startswith("sigmoid")
     chances = kept.chances if by_chance else 0
-    factor, share = anatomy.share_scale, 1.0  # of the experts' shares, and that of the shared one
-    if anatomy.is_fed_beside:
+    factor, share = hparams.share_scale, 1.0  # of the experts' shares, and that of the shared one
+    if hparams.is_fed_beside:
         factor = share = _ROOT_OF_HALF
     scales = float_word(factor), weights.vector(f"{name}ffn_down_exps.scale")
     route = phase(on.ROUTE, routings[routing], bias, chances, choice, *scales)
-    yield [*route, anatomy.groups, anatomy.groups_used]
+    yield [*route, hparams.groups, hparams.groups_used]
     yield phase(on.SORT)
     weighs = int(routing == "sigmoid before")
     yield phase(on.GATHER, int(weights.has_float_experts), weighs)
     gate, up, down = (
-        weights.each(f"{name}ffn_{part}_exps.weight", anatomy.experts)
+        weights.each(f"{name}ffn_{part}_exps.weight", hparams.experts)
         if part != "gate" or family.is_gated
         else 0
         for part in ("gate", "up", "down")
     )
     biases = [weights.vector(f"{name}ffn_{part}_exps.bias") for part in ("gate", "up", "down")]
-    hidden = anatomy.expert_hidden
-    limit = anatomy.by_layer[layer].expert_limit
+    hidden = hparams.expert_hidden
+    limit = hparams.by_layer[layer].expert_limit
     activation = _activation(family, limit)
     row = phase(on.EXPERTS, gate, up, hidden, tile_outputs, activation, *biases[:2])
     yield [*row, float_word(limit)]
@@ -133,4 +133,4 @@ def experts(weights: Weights, places: Places, layer: int, tile_outputs: int) -> 
     gated = weights.vector(f"{name}ffn_gate_inp_shexp.weight")
     last = phase(on.COMBINE, 0, kept.out, weighs, biases[2], places.added, shared, gated)
     norms = [weights.vector(f"{name}{norm}.weight") for norm in reversed(after)]
-    yield [*last, *norms, float_word(anatomy.epsilon), float_word(share)]
+    yield [*last, *norms, float_word(hparams.epsilon), float_word(share)]

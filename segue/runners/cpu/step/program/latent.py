@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from segue.runners.cpu.anatomy.parts.latent import Latent
+from segue.runners.cpu.architectures.parts.latent import Latent
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT
 from segue.runners.cpu.step.program.places import Places
@@ -13,7 +13,7 @@ from segue.runners.cpu.weights import Weights
 def latent_attention(
     weights: Weights, places: Places, number: int, latent: Latent
 ) -> Iterator[Row]:
-    anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
+    hparams, layer, name = weights.hparams, weights.hparams.by_layer[number], f"blk.{number}."
     # A row has what queries are made of, if that is not the residual, the key, and the queries.
     asked, row, heads = latent.query_rank, layer.outputs, layer.heads
     first, start = ("attn_q_a", 0) if asked else ("attn_q", latent.size)
@@ -38,12 +38,12 @@ def latent_attention(
     words = [places.projected + 4 * gate, 4 * row, latent.values, 4, on.ONE_SIGMOID]  # see rows.py
     yield [on.QUANTISE, layer.taken, *(words if layer.gate else ())]
     output = weights.matrix(f"{name}attn_output.weight")
-    yield product(places.attended, anatomy.width, on.HEADS_FLOATS, [(output, 0)])
+    yield product(places.attended, hparams.width, on.HEADS_FLOATS, [(output, 0)])
 
 
 def _words(weights: Weights, places: Places, number: int, latent: Latent) -> Row:
     """The words of latent.py, in its order."""
-    anatomy, layer, name = weights.anatomy, weights.anatomy.by_layer[number], f"blk.{number}."
+    hparams, layer, name = weights.hparams, weights.hparams.by_layer[number], f"blk.{number}."
     return [
         places.kv[number][0],
         places.block_bytes,
@@ -57,11 +57,11 @@ def _words(weights: Weights, places: Places, number: int, latent: Latent) -> Row
         latent.query_rank,
         layer.heads,
         layer.shared,
-        int(anatomy.turns == "neighbours"),
+        int(hparams.turns == "neighbours"),
         *(places.turns[:2] if layer.pairs else (0, 0)),
-        float_word(anatomy.query_scale * BITS_PER_NAT),
-        places.turns[4] if anatomy.temperature else 0,
+        float_word(hparams.query_scale * BITS_PER_NAT),
+        places.turns[4] if hparams.temperature else 0,
         weights.vector(f"{name}attn_q_a_norm.weight"),
         weights.vector(f"{name}attn_kv_a_norm.weight"),
-        float_word(anatomy.epsilon),
+        float_word(hparams.epsilon),
     ]

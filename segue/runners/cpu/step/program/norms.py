@@ -24,7 +24,7 @@ class Summand:
 def summand(
     weights: Weights, name: str, product: str, place: int, which: int, scale: float = 0.0
 ) -> Summand:
-    norm = weights.anatomy.family.after[which]
+    norm = weights.hparams.family.after[which]
     weight = weights.vector(f"{name}{norm}.weight") if norm else 0
     return Summand(place, weights.vector(f"{name}{product}.bias"), weight, scale)
 
@@ -34,7 +34,7 @@ def sub_norm(weights: Weights, name: str, place: int, columns: int, target: int)
     of the input whose floats are at `place`.
     """
     words = [place, 4 * columns, columns, target, 0, 0, weights.vector(f"{name}.weight"), 0, 0]
-    return [on.NARROW, *words, float_word(weights.anatomy.epsilon)]
+    return [on.NARROW, *words, float_word(weights.hparams.epsilon)]
 
 
 def norm(
@@ -49,22 +49,22 @@ def norm(
     passage: Sequence[int] = (),
 ) -> Row:
     """The words of rows.py, in its order. `end`: of the name of the norm's weights. `passage`: see passes.py."""
-    anatomy, family = weights.anatomy, weights.anatomy.family
+    hparams, family = weights.hparams, weights.hparams.family
     row = [on.NORM, source]
     if source == on.FROM_EMBEDDING:
         learned = weights.matrix(LEARNED) if weights.has(LEARNED) else 0
-        row += [weights.matrix("token_embd.weight"), float_word(anatomy.embedding_scale), learned]
+        row += [weights.matrix("token_embd.weight"), float_word(hparams.embedding_scale), learned]
     else:
         row += [0, 0, 0]
     for each in summands:
-        scale = float_word(each.scale or anatomy.residual_scale)
-        row += [each.address, 4 * anatomy.width, each.bias, each.norm, scale]
+        scale = float_word(each.scale or hparams.residual_scale)
+        row += [each.address, 4 * hparams.width, each.bias, each.norm, scale]
     row += [0] * (1 + NORM_WORDS - len(row))
-    kind = NORMS[anatomy.norm]
+    kind = NORMS[hparams.norm]
     vectors = [weights.vector(f"{name}{norm}.{end}"), weights.vector(f"{name}{norm}.bias")]
     if not family.has_norm_weights:
-        vectors[0] = weights.ones(anatomy.width)
+        vectors[0] = weights.ones(hparams.width)
     own = kind if norm else on.NO_NORM
-    after = float_word(family.after_epsilon or anatomy.epsilon)
-    row += [own, *vectors, float_word(anatomy.epsilon), kind, after, sum_scale]
+    after = float_word(family.after_epsilon or hparams.epsilon)
+    row += [own, *vectors, float_word(hparams.epsilon), kind, after, sum_scale]
     return [*row, *passage]

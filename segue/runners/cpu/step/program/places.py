@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from segue.runners.cpu.anatomy.layers import Layer
+from segue.runners.cpu.architectures.layers import Layer
 from segue.runners.cpu.step.attention.kv_formats import KvType, head_bytes
 from segue.runners.cpu.step.attention.scratch import BLOCK
 

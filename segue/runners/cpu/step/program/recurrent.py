@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from segue.runners.cpu.anatomy.states.recurrence import Recurrence
+from segue.runners.cpu.architectures.states.recurrence import Recurrence
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.places import Places
 from segue.runners.cpu.step.program.rwkv import time_mix, time_mix6
@@ -25,7 +25,7 @@ def recurrent(
     """`out`: the address of what it gives."""
     yield from _MADE[layer.mixer](weights, places, number, layer)
     name = _OUTPUTS.get(layer.mixer, "ssm_out")
-    output, width = weights.matrix(f"blk.{number}.{name}.weight"), weights.anatomy.width
+    output, width = weights.matrix(f"blk.{number}.{name}.weight"), weights.hparams.width
     yield product(out, width, on.HEADS_FLOATS, [(output, 0)])
 
 
@@ -82,7 +82,7 @@ def _mamba(weights: Weights, places: Places, number: int, layer: Recurrence) -> 
     yield [on.SCAN, *row, places.convolved + 4 * inner, 4 * layer.channels]
     row = [places.projected, 4 * layer.outputs, inner, layer.key_heads]
     norm = weights.vector(f"{name}ssm_norm.weight")
-    yield [on.MAMBA_GATE, *row, norm, float_word(weights.anatomy.epsilon)]
+    yield [on.MAMBA_GATE, *row, norm, float_word(weights.hparams.epsilon)]
 
 
 # --- Mamba 1 ---
@@ -102,7 +102,7 @@ def _mamba1(weights: Weights, places: Places, number: int, layer: Recurrence) ->
         norms = [weights.ones(count) for count in (layer.rank, states, states)]
     words = [places.projected + 4 * made, row, layer.rank, on.INPUT_FLOATS]
     words += [states, places.projected + 4 * (made + layer.rank), *norms]
-    yield [on.NARROW, *words, float_word(weights.anatomy.epsilon)]
+    yield [on.NARROW, *words, float_word(weights.hparams.epsilon)]
     yield _projection(weights, places, layer, {f"{name}ssm_dt": times})
     starts = (made + layer.rank, times, inner)
     words = [inner, states, *(places.projected + 4 * start for start in starts), row]
@@ -121,7 +121,7 @@ def _plamo(weights: Weights, places: Places, number: int, layer: Recurrence) -> 
     name, inner, states, row = f"blk.{number}.", layer.taken, layer.states, 4 * layer.outputs
     starts = (2 * inner, 3 * inner, 4 * inner, 4 * inner + 2 * states, layer.outputs - layer.heads)
     inputs, gates, made, short, times = (places.projected + 4 * start for start in starts)
-    epsilon = float_word(weights.anatomy.epsilon)
+    epsilon = float_word(weights.hparams.epsilon)
     yield _projection(weights, places, layer, {f"{name}ssm_in": 0})
     yield [on.PART, places.projected, row, layer.heads, layer.size, inputs]
     yield _convolution(weights, places, layer, number, starts[0], places.convolved)
@@ -147,7 +147,7 @@ def _delta_net(weights: Weights, places: Places, number: int, layer: Recurrence)
     gates = layer.channels
     betas = gates + layer.taken
     shared = layer.heads // layer.key_heads
-    is_grouped = weights.anatomy.family.is_delta_grouped
+    is_grouped = weights.hparams.family.is_delta_grouped
     alphas = betas + (shared if is_grouped else layer.heads)
     yield _delta(weights, places, layer, number, (gates, betas, alphas))
 
@@ -186,7 +186,7 @@ def _delta_projection(weights: Weights, places: Places, layer: Recurrence, name:
     """Queries, keys and values; then gates, betas and alphas, which are one where they are grouped."""
     betas = layer.channels + layer.taken
     parts = {"attn_qkv": 0, "attn_gate": layer.channels}
-    if weights.anatomy.family.is_delta_grouped:
+    if weights.hparams.family.is_delta_grouped:
         parts |= {"ssm_ba": betas}
     else:
         parts |= {"ssm_beta": betas, "ssm_alpha": betas + layer.heads}
@@ -203,7 +203,7 @@ def _delta(
     """The words of delta.py, in its order. `starts`: where gates, betas and alphas begin in a row."""
     name, shared = f"blk.{number}.", layer.heads // layer.key_heads
     gates, betas, alphas = (places.projected + 4 * start for start in starts)
-    is_grouped = weights.anatomy.family.is_delta_grouped
+    is_grouped = weights.hparams.family.is_delta_grouped
     return [
         on.DELTA,
         *matrices(layer, places.states[number]),
@@ -220,7 +220,7 @@ def _delta(
         weights.vector(f"{name}ssm_dt.bias"),
         weights.vector(f"{name}ssm_a"),
         weights.vector(f"{name}ssm_norm.weight"),
-        float_word(weights.anatomy.epsilon),
+        float_word(weights.hparams.epsilon),
         float_word(1.0 / float(np.sqrt(np.float64(layer.size)))),
         int(layer.mixer == "kda"),
         float_word(layer.least),

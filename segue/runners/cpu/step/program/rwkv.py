@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from segue.runners.cpu.anatomy.states.recurrence import MIXTURES, Recurrence
-from segue.runners.cpu.anatomy.states.rwkv import MIXED, pairs
-from segue.runners.cpu.anatomy.tensors import expert_name
+from segue.runners.cpu.architectures.states.recurrence import MIXTURES, Recurrence
+from segue.runners.cpu.architectures.states.rwkv import MIXED, pairs
+from segue.runners.cpu.architectures.tensors import expert_name
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.feed_forward import gated
 from segue.runners.cpu.step.program.places import Places
@@ -140,12 +140,12 @@ def time_mix6(weights: Weights, places: Places, number: int, layer: Recurrence) 
 
 def channel_mix(weights: Weights, places: Places, number: int, tile_outputs: int) -> Iterator[Row]:
     """The row before that it takes is kept beside that of the time mix."""
-    width, name = weights.anatomy.width, f"blk.{number}.channel_mix_"
-    is_gated = weights.anatomy.family.is_output_gated
+    width, name = weights.hparams.width, f"blk.{number}.channel_mix_"
+    is_gated = weights.hparams.family.is_output_gated
     lerps = weights.vector(f"{name}lerp_{'fused' if is_gated else 'k'}.weight")
     yield [on.SHIFT, 1 + is_gated, lerps, places.states[number] + 4 * width, 2 * 4 * width]
     key, value = (weights.matrix(f"{name}{matrix}.weight") for matrix in ("key", "value"))
-    hidden, activation = weights.anatomy.by_layer[number].hidden, weights.anatomy.family.activation
+    hidden, activation = weights.hparams.by_layer[number].hidden, weights.hparams.family.activation
     yield gated(0, key, hidden, tile_outputs, ACTIVATIONS[activation], source=on.SHIFTED)
     yield product(places.added, width, on.HIDDEN_FLOATS, [(value, 0)])
     if is_gated:

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from segue.runners.cpu.anatomy.parts.streams import DEVIATIONS, SPARSE_LAYERS, STREAMS
-from segue.runners.cpu.anatomy.tensors import expert_name
+from segue.runners.cpu.architectures.parts.streams import DEVIATIONS, SPARSE_LAYERS, STREAMS
+from segue.runners.cpu.architectures.tensors import expert_name
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.attention import attention
 from segue.runners.cpu.step.program.feed_forward import feed_forward
@@ -16,15 +16,15 @@ from segue.runners.cpu.weights import Weights
 
 
 def streams(weights: Weights, places: Places, tile_outputs: int) -> Iterator[Row]:
-    anatomy = weights.anatomy
+    hparams = weights.hparams
     yield norm(weights, "", "", on.FROM_EMBEDDING, [])
     yield from layer_inputs(weights, places)
-    row = 4 * anatomy.width
+    row = 4 * hparams.width
     others = [(matrix, (i + 1) * row) for i, matrix in enumerate(_each(weights, "altup_proj"))]
-    yield product(places.streams.all, STREAMS * anatomy.width, on.INPUT_FLOATS, others)
+    yield product(places.streams.all, STREAMS * hparams.width, on.INPUT_FLOATS, others)
     yield _phase(places, on.SPREAD, places.streams.all)
     added = [0, 0]  # what the layer before gives to all streams but the first, and its norm
-    for layer in range(anatomy.layers):
+    for layer in range(hparams.layers):
         name = f"blk.{layer}."
         yield _routed(weights, places, name, on.PREDICT, added)
         yield from attention(weights, places, layer)
@@ -57,7 +57,7 @@ def _routed(weights: Weights, places: Places, name: str, kind: int, added: list[
         weights.vector(f"{name}{of}.weight")
         for of in ("altup_router_norm", "altup_router", coefficients, last)
     ]
-    epsilon = float_word(weights.anatomy.epsilon)
+    epsilon = float_word(weights.hparams.epsilon)
     return _phase(places, kind, places.streams.all, *added, epsilon, *vectors)
 
 
@@ -72,8 +72,8 @@ def _joined(weights: Weights, places: Places, name: str) -> Row:
 
 def _fed(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Iterator[Row]:
     """The feed-forward. In the first layers gates and ups are whole rows before they are activated."""
-    anatomy, name = weights.anatomy, f"blk.{layer}."
-    hidden = anatomy.by_layer[layer].hidden
+    hparams, name = weights.hparams, f"blk.{layer}."
+    hidden = hparams.by_layer[layer].hidden
     if layer >= SPARSE_LAYERS:
         yield from feed_forward(weights, name, tile_outputs, "", hidden, places.added)
         return
@@ -82,16 +82,16 @@ def _fed(weights: Weights, places: Places, layer: int, tile_outputs: int) -> Ite
         for i, part in enumerate(("gate", "up"))
     ]
     yield product(places.streams.both, 2 * hidden, on.INPUT_FLOATS, both)
-    activation = ACTIVATIONS[anatomy.family.activation]
+    activation = ACTIVATIONS[hparams.family.activation]
     words = [places.streams.both, hidden, float_word(DEVIATIONS), activation]
     yield _phase(places, on.SPARSE, *words)
     down = weights.matrix(f"{name}ffn_down.weight")
-    yield product(places.added, anatomy.width, on.HIDDEN_FLOATS, [(down, 0)])
+    yield product(places.added, hparams.width, on.HIDDEN_FLOATS, [(down, 0)])
 
 
 def _merged(weights: Weights, places: Places, added: list[int]) -> Iterator[Row]:
     """Of rows that want logits. What the products give is where other outputs were, which are not read any more."""
-    epsilon = float_word(weights.anatomy.epsilon)
+    epsilon = float_word(weights.hparams.epsilon)
     yield _phase(places, on.PART_STREAMS, places.streams.all, *added, epsilon)
     out = (places.attended, places.added, places.streams.laurel)
     sources = (on.INPUT_FLOATS, on.HEADS_FLOATS, on.HIDDEN_FLOATS)
@@ -100,7 +100,7 @@ def _merged(weights: Weights, places: Places, added: list[int]) -> Iterator[Row]
         (matrix, place - out[0], source)
         for matrix, place, source in zip(matrices, out, sources, strict=True)
     ]
-    yield products(out[0], weights.anatomy.width, parts, on.WANTED)
+    yield products(out[0], weights.hparams.width, parts, on.WANTED)
     last = weights.vector("output_norm.weight")
     words = [places.streams.all, 0, 0, epsilon, *out, last]
     yield _phase(places, on.MERGE_STREAMS, *words)

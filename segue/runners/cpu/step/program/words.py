@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Sequence
 
-from segue.runners.cpu.anatomy.states.recurrence import Recurrence
+from segue.runners.cpu.architectures.states.recurrence import Recurrence
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.recurrent.scratch import record_of
 

@@ -1,4 +1,4 @@
-"""Phases of the MTP layer (anatomy/parts/drafts.py).
+"""Phases of the MTP layer (architectures/parts/drafts.py).
 
 PAIR makes its input: of each row the embedding of the token and what the model made of the token before, each normed,
 side by side. HAND_ON keeps what the model makes of tokens for the rows that follow in later steps.

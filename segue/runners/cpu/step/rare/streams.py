@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from segue.runners.cpu.anatomy.parts.streams import STREAMS
+from segue.runners.cpu.architectures.parts.streams import STREAMS
 from segue.runners.cpu.emit import (
     Builder,
     Value,

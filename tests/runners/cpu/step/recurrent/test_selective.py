@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from segue.runners.cpu.anatomy.tensors import rates
+from segue.runners.cpu.architectures.tensors import rates
 from segue.runners.cpu.emit import Builder, Value, load, store
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.memory import address, zeros
