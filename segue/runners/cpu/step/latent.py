@@ -17,7 +17,7 @@ from segue.runners.cpu.step.attention.attend import attend
 from segue.runners.cpu.step.attention.scratch import BLOCK
 from segue.runners.cpu.step.attention.storing import put_value
 from segue.runners.cpu.step.lanes import norm, quantise, rotate, scale
-from segue.runners.cpu.step.pieces import finish, piece
+from segue.runners.cpu.step.pieces import finish, over_rows, piece
 
 # Words of all instructions but LATENT_PRODUCTS.
 (
@@ -76,15 +76,10 @@ def _store_key(board: Any, row: Any, m: Any) -> None:
         quantise(out, word(board + 8 * on.HIDDEN_BYTES) + m * asked, scales, asked // 32)
 
 
+@over_rows
 @compiled
-def keys_phase(board: Any, row: Any, counter: Any) -> None:
-    count = word(board + 8 * on.ROWS)
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        _store_key(board, row, m)
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+def keys_phase(board: Any, row: Any, m: Any) -> None:
+    _store_key(board, row, m)
 
 
 @compiled

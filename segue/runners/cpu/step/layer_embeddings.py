@@ -8,7 +8,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import fetch_add, real, word
 from segue.runners.cpu.step.lanes import add_into, norm, quantise, scale
-from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.pieces import finish, over_rows
 from segue.runners.cpu.step.rows import token_of
 
 # Words of LAYER_INPUTS.
@@ -56,19 +56,15 @@ def layer_inputs_phase(board: Any, row: Any, counter: Any, tid: Any) -> None:
     finish(board, counter, done, count)
 
 
+@over_rows
 @compiled
-def layer_gate_phase(board: Any, row: Any, counter: Any) -> None:
+def layer_gate_phase(board: Any, row: Any, m: Any) -> None:
     """The layer's input times the activation of its gate, rounded for the next product."""
-    columns, count = word(row + 8 * GATE_COLUMNS), word(board + 8 * on.ROWS)
+    columns = word(row + 8 * GATE_COLUMNS)
     groups = columns // 32
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        gate = word(row + 8 * GATE) + m * columns * 4
-        given = word(row + 8 * INPUT) + m * word(row + 8 * INPUT_ROW)
-        out = word(board + 8 * on.HIDDEN_FLOATS) + m * columns * 4
-        activate(word(row + 8 * ACTIVATION), 1, gate, given, out, columns)
-        place = word(board + 8 * on.HIDDEN_SCALES) + m * groups * 16
-        quantise(out, word(board + 8 * on.HIDDEN_BYTES) + m * columns, place, groups)
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+    gate = word(row + 8 * GATE) + m * columns * 4
+    given = word(row + 8 * INPUT) + m * word(row + 8 * INPUT_ROW)
+    out = word(board + 8 * on.HIDDEN_FLOATS) + m * columns * 4
+    activate(word(row + 8 * ACTIVATION), 1, gate, given, out, columns)
+    place = word(board + 8 * on.HIDDEN_SCALES) + m * groups * 16
+    quantise(out, word(board + 8 * on.HIDDEN_BYTES) + m * columns, place, groups)

@@ -5,6 +5,7 @@ pieces and must wait for others' offers its processor to other processes; the on
 that is interrupted between its first piece of a phase and `finish` holds all others.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from segue.runners.cpu.kernel import compiled
@@ -47,3 +48,21 @@ def finish(board: Any, counter: Any, done: Any, work: Any) -> None:
         if waits and word(board + 8 * on.ROWS) >= _YIELDING_ROWS:
             give_way()
         await_at_least(counter + 8 * on.FINISHED, work)
+
+
+def over_rows(work: Callable[..., Any]) -> Callable[..., Any]:
+    """A phase in which threads take the step's rows one by one. `work(board, row, m)`: of row `m`; `row` is the
+    instruction.
+    """
+
+    @compiled
+    def rows_phase(board: Any, row: Any, counter: Any) -> None:
+        count = word(board + 8 * on.ROWS)
+        done, m = 0, fetch_add(counter, 1)
+        while m < count:
+            done += 1
+            work(board, row, m)
+            m = fetch_add(counter, 1)
+        finish(board, counter, done, count)
+
+    return rows_phase

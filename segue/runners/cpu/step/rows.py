@@ -22,7 +22,7 @@ from segue.runners.cpu.step.lanes import (
     scale,
     sigmoid_of,
 )
-from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.pieces import finish, over_rows
 from segue.runners.cpu.step.recurrent.decay import multiply_by_softplus, softplus_of
 
 _CHUNK = 4  # rows that a thread takes at a time
@@ -135,73 +135,60 @@ def norm_phase(board: Any, row: Any, counter: Any) -> None:
     finish(board, counter, done, count)
 
 
+@over_rows
 @compiled
-def whole_norms_phase(board: Any, row: Any, counter: Any) -> None:
+def whole_norms_phase(board: Any, row: Any, m: Any) -> None:
     """[op, address, bytes of its rows, norm, epsilon, then twice: offset, columns, weights, bias or 0]: in place."""
-    count = word(board + 8 * on.ROWS)
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        base = word(row + 8) + m * word(row + 16)
-        for which in range(2):
-            part = row + 40 + 32 * which
-            x = base + word(part)
-            weights, bias = word(part + 16), word(part + 24)
-            norm(word(row + 24), x, weights, bias, real(row + 32), x, word(part + 8))
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+    base = word(row + 8) + m * word(row + 16)
+    for which in range(2):
+        part = row + 40 + 32 * which
+        x = base + word(part)
+        weights, bias = word(part + 16), word(part + 24)
+        norm(word(row + 24), x, weights, bias, real(row + 32), x, word(part + 8))
 
 
+@over_rows
 @compiled
-def clamp_phase(board: Any, row: Any, counter: Any) -> None:
+def clamp_phase(board: Any, row: Any, m: Any) -> None:
     """[op, address, bytes of its rows, columns, bound or 0, bias or 0]: add the bias and clamp, in place."""
-    count, columns, bound = word(board + 8 * on.ROWS), word(row + 24), real(row + 32)
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        x = word(row + 8) + m * word(row + 16)
-        if word(row + 40):
-            add_into(x, word(row + 40), columns)
-        if bound != np.float32(0):
-            clamp(x, -bound, bound, columns)
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+    columns, bound = word(row + 24), real(row + 32)
+    x = word(row + 8) + m * word(row + 16)
+    if word(row + 40):
+        add_into(x, word(row + 40), columns)
+    if bound != np.float32(0):
+        clamp(x, -bound, bound, columns)
 
 
+@over_rows
 @compiled
-def quantise_phase(board: Any, row: Any, counter: Any) -> None:
+def quantise_phase(board: Any, row: Any, m: Any) -> None:
     """[op, columns, gate or 0, bytes of its rows, columns of a part, bytes between its parts, kind of gates]: gate, and
     round, the output of attention.
 
     Without a gate only if a head's size is not a multiple of a group.
     """
-    columns, count = word(row + 8), word(board + 8 * on.ROWS)
+    columns = word(row + 8)
     groups = columns // 32
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        x = word(board + 8 * on.HEADS_FLOATS) + m * columns * 4
-        if word(row + 16):
-            gate, wide = word(row + 16) + m * word(row + 24), word(row + 32)
-            for part in range(columns // wide):
-                place, out = gate + part * word(row + 40), x + part * wide * 4
-                kind = word(row + 48)
-                if kind == on.SIGMOIDS:
-                    multiply_by_sigmoid(out, place, wide)
-                elif kind == on.SOFTPLUSES:
-                    multiply_by_softplus(out, place, wide)
-                elif kind == on.ONE_SIGMOID:
-                    scale(sigmoid_of(real(place)), out, out, wide)
-                else:
-                    scale(softplus_of(real(place)), out, out, wide)
-        quantise(
-            x,
-            word(board + 8 * on.HEADS_BYTES) + m * columns,
-            word(board + 8 * on.HEADS_SCALES) + m * groups * 16,
-            groups,
-        )
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+    x = word(board + 8 * on.HEADS_FLOATS) + m * columns * 4
+    if word(row + 16):
+        gate, wide = word(row + 16) + m * word(row + 24), word(row + 32)
+        for part in range(columns // wide):
+            place, out = gate + part * word(row + 40), x + part * wide * 4
+            kind = word(row + 48)
+            if kind == on.SIGMOIDS:
+                multiply_by_sigmoid(out, place, wide)
+            elif kind == on.SOFTPLUSES:
+                multiply_by_softplus(out, place, wide)
+            elif kind == on.ONE_SIGMOID:
+                scale(sigmoid_of(real(place)), out, out, wide)
+            else:
+                scale(softplus_of(real(place)), out, out, wide)
+    quantise(
+        x,
+        word(board + 8 * on.HEADS_BYTES) + m * columns,
+        word(board + 8 * on.HEADS_SCALES) + m * groups * 16,
+        groups,
+    )
 
 
 def _bent(b: Builder, x: Value, caps: Value) -> Value:

@@ -34,7 +34,7 @@ from segue.runners.cpu.step.mixture.routing import (
     USED,
     route_phase,
 )
-from segue.runners.cpu.step.pieces import finish, piece
+from segue.runners.cpu.step.pieces import finish, over_rows, piece
 from segue.runners.cpu.step.products import gated_unit
 
 TAKES_FLOATS, WEIGHS = 1, 2  # words of GATHER. WEIGHS: rows are multiplied by their shares
@@ -212,41 +212,37 @@ def experts_down_phase(board: Any, row: Any, counter: Any) -> None:
     finish(board, counter, done, pieces * experts)
 
 
+@over_rows
 @compiled
-def combine_phase(board: Any, row: Any, counter: Any) -> None:
+def combine_phase(board: Any, row: Any, m: Any) -> None:
     """Sum the outputs of a row's experts, weighted by their shares, and the output of the shared expert."""
     width, used = word(board + 8 * on.WIDTH), word(row + 8 * USED)
-    done, m = 0, fetch_add(counter, 1)
-    while m < word(board + 8 * on.ROWS):
-        done += 1
-        out = word(row + 8 * ADDED) + m * width * 4
-        for k in range(used):
-            i = m * used + k
-            x = word(row + 8 * OUT) + word(word(row + 8 * PLACES) + 8 * i) * width * 4
-            share = np.float32(1)
-            if not word(row + 8 * WEIGHED):
-                share = real(word(row + 8 * SHARES) + 4 * i)
-            if word(row + 8 * DOWN_BIAS):
-                expert = word(word(row + 8 * CHOSEN) + 8 * i)
-                add_into(x, word(row + 8 * DOWN_BIAS) + expert * width * 4, width)
-            if k == 0:
-                scale(share, x, out, width)
-            else:
-                add_scaled(share, x, out, width)
-        epsilon = real(row + 8 * EPSILON)
-        if word(row + 8 * OUT_NORM):
-            norm(on.RMS_NORM, out, word(row + 8 * OUT_NORM), 0, epsilon, out, width)
-        if word(row + 8 * SHARED):
-            x = word(row + 8 * SHARED) + m * width * 4
-            if word(row + 8 * SHARED_NORM):
-                norm(on.RMS_NORM, x, word(row + 8 * SHARED_NORM), 0, epsilon, x, width)
-            share = real(row + 8 * SHARED_SHARE)
-            if word(row + 8 * SHARED_GATE):
-                normed = word(board + 8 * on.INPUT_FLOATS) + m * width * 4
-                share = sigmoid_of(dot(normed, word(row + 8 * SHARED_GATE), width))
+    out = word(row + 8 * ADDED) + m * width * 4
+    for k in range(used):
+        i = m * used + k
+        x = word(row + 8 * OUT) + word(word(row + 8 * PLACES) + 8 * i) * width * 4
+        share = np.float32(1)
+        if not word(row + 8 * WEIGHED):
+            share = real(word(row + 8 * SHARES) + 4 * i)
+        if word(row + 8 * DOWN_BIAS):
+            expert = word(word(row + 8 * CHOSEN) + 8 * i)
+            add_into(x, word(row + 8 * DOWN_BIAS) + expert * width * 4, width)
+        if k == 0:
+            scale(share, x, out, width)
+        else:
             add_scaled(share, x, out, width)
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, word(board + 8 * on.ROWS))
+    epsilon = real(row + 8 * EPSILON)
+    if word(row + 8 * OUT_NORM):
+        norm(on.RMS_NORM, out, word(row + 8 * OUT_NORM), 0, epsilon, out, width)
+    if word(row + 8 * SHARED):
+        x = word(row + 8 * SHARED) + m * width * 4
+        if word(row + 8 * SHARED_NORM):
+            norm(on.RMS_NORM, x, word(row + 8 * SHARED_NORM), 0, epsilon, x, width)
+        share = real(row + 8 * SHARED_SHARE)
+        if word(row + 8 * SHARED_GATE):
+            normed = word(board + 8 * on.INPUT_FLOATS) + m * width * 4
+            share = sigmoid_of(dot(normed, word(row + 8 * SHARED_GATE), width))
+        add_scaled(share, x, out, width)
 
 
 @compiled

@@ -8,10 +8,10 @@ from llvmlite import ir
 from segue.runners.cpu.emit import Builder, Value, at, cell, f32, greater, load, loop
 from segue.runners.cpu.kernel import FLOAT, INT, compiled, define
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.atomics import fetch_add, put_real, put_word, real, word
+from segue.runners.cpu.step.atomics import put_real, put_word, real, word
 from segue.runners.cpu.step.attention.softmax import exp_one
 from segue.runners.cpu.step.lanes import sigmoid_of
-from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.pieces import over_rows
 
 _LEAST_SHARE = 6.103515625e-5  # lower bound for the sum of the chosen shares: no division by 0
 _LOWEST = -3e38  # no score counts as lower
@@ -83,8 +83,9 @@ def _leave_groups(row: Any, scores: Any) -> None:
             put_real(scores + 4 * i, np.float32(_TAKEN))
 
 
+@over_rows
 @compiled
-def _choose(row: Any, m: Any) -> None:
+def route_phase(board: Any, row: Any, m: Any) -> None:
     """Store the best experts of a row, the lower number first among equals, and their shares.
 
     Never one twice, whatever the scores: an expert's memory has room for each row once. A row with a score that is
@@ -141,14 +142,3 @@ def _choose(row: Any, m: Any) -> None:
         if word(row + 8 * EXPERT_SCALES):
             share *= real(word(row + 8 * EXPERT_SCALES) + 4 * word(chosen + 8 * k))
         put_real(shares + 4 * k, share * factor if factor != np.float32(0) else share)
-
-
-@compiled
-def route_phase(board: Any, row: Any, counter: Any) -> None:
-    count = word(board + 8 * on.ROWS)
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        _choose(row, m)
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)

@@ -25,10 +25,10 @@ from segue.runners.cpu.emit import (
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
-from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
+from segue.runners.cpu.step.atomics import put_real, real, word
 from segue.runners.cpu.step.halves import lane
 from segue.runners.cpu.step.lanes import copy, exp, norm, quantise, scale
-from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.pieces import over_rows
 from segue.runners.cpu.step.recurrent.decay import softplus_of
 from segue.runners.cpu.step.recurrent.passes import (
     STATES_AT_ONCE,
@@ -212,27 +212,23 @@ def _heads(board: Any, row: Any) -> Any:
 scan_phase = over_spans(_heads, _scan_head)
 
 
+@over_rows
 @compiled
-def mamba_gate_phase(board: Any, row: Any, counter: Any) -> None:
+def mamba_gate_phase(board: Any, row: Any, m: Any) -> None:
     """Gate what the heads gave by silu, norm each group of columns, and round it."""
-    columns, count = word(row + 8 * COLUMNS), word(board + 8 * on.ROWS)
-    groups, weights = word(row + 8 * GATE_GROUPS), word(row + 8 * WEIGHTS)
+    columns, groups = word(row + 8 * COLUMNS), word(row + 8 * GATE_GROUPS)
+    weights = word(row + 8 * WEIGHTS)
     size, epsilon = columns // groups, real(row + 8 * EPSILON)
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        x = word(board + 8 * on.HEADS_FLOATS) + m * columns * 4
-        gate = word(row + 8 * GATE) + m * word(row + 8 * GATE_ROW)
-        activate(on.SILU, 1, gate, x, x, columns)
-        if weights:
-            for group in range(groups):
-                start = group * size * 4
-                norm(on.RMS_NORM, x + start, weights + start, 0, epsilon, x + start, size)
-        quantise(
-            x,
-            word(board + 8 * on.HEADS_BYTES) + m * columns,
-            word(board + 8 * on.HEADS_SCALES) + m * columns // 2,
-            columns // 32,
-        )
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+    x = word(board + 8 * on.HEADS_FLOATS) + m * columns * 4
+    gate = word(row + 8 * GATE) + m * word(row + 8 * GATE_ROW)
+    activate(on.SILU, 1, gate, x, x, columns)
+    if weights:
+        for group in range(groups):
+            start = group * size * 4
+            norm(on.RMS_NORM, x + start, weights + start, 0, epsilon, x + start, size)
+    quantise(
+        x,
+        word(board + 8 * on.HEADS_BYTES) + m * columns,
+        word(board + 8 * on.HEADS_SCALES) + m * columns // 2,
+        columns // 32,
+    )

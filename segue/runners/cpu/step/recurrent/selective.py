@@ -18,7 +18,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import fetch_add, real, word
 from segue.runners.cpu.step.lanes import copy, norm, quantise, vectors
-from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.pieces import finish, over_rows
 from segue.runners.cpu.step.recurrent.decay import power_of_two, softplus
 from segue.runners.cpu.step.recurrent.passes import (
     STATES_AT_ONCE,
@@ -67,52 +67,40 @@ PARTED, PARTED_ROW, PARTED_HEADS, PARTED_SIZE, INPUTS = range(1, 6)
 # --- what times are made of ---
 
 
+@over_rows
 @compiled
-def narrow_phase(board: Any, row: Any, counter: Any) -> None:
+def narrow_phase(board: Any, row: Any, m: Any) -> None:
     """Norm B and C, if they are normed, and what dt is made of, which becomes the input of the next product. Kimi's
     delta nets have other such rows.
     """
-    count, rank, states = (
-        word(board + 8 * on.ROWS),
-        word(row + 8 * RANK),
-        word(row + 8 * NUM_STATES),
-    )
+    rank, states = word(row + 8 * RANK), word(row + 8 * NUM_STATES)
     kind = on.RMS_NORM if word(row + 8 * RANK_NORM) else on.NO_NORM
     epsilon, target = real(row + 8 * EPSILON), board + 8 * word(row + 8 * TARGET)
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        x = word(row + 8 * MADE) + m * word(row + 8 * MADE_ROW)
-        out = word(target) + m * rank * 4
-        norm(kind, x, word(row + 8 * RANK_NORM), 0, epsilon, out, rank)
-        # Of a rank that is no multiple of 32 the product takes floats: no other type has such rows.
-        scales = word(target + 16) + m * rank // 2
-        quantise(out, word(target + 8) + m * rank, scales, rank // 32)
-        if kind == on.RMS_NORM:
-            x = word(row + 8 * B_BESIDE) + m * word(row + 8 * MADE_ROW)
-            norm(kind, x, word(row + 8 * B_NORM), 0, epsilon, x, states)
-            x += 4 * states
-            norm(kind, x, word(row + 8 * C_NORM), 0, epsilon, x, states)
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+    x = word(row + 8 * MADE) + m * word(row + 8 * MADE_ROW)
+    out = word(target) + m * rank * 4
+    norm(kind, x, word(row + 8 * RANK_NORM), 0, epsilon, out, rank)
+    # Of a rank that is no multiple of 32 the product takes floats: no other type has such rows.
+    scales = word(target + 16) + m * rank // 2
+    quantise(out, word(target + 8) + m * rank, scales, rank // 32)
+    if kind == on.RMS_NORM:
+        x = word(row + 8 * B_BESIDE) + m * word(row + 8 * MADE_ROW)
+        norm(kind, x, word(row + 8 * B_NORM), 0, epsilon, x, states)
+        x += 4 * states
+        norm(kind, x, word(row + 8 * C_NORM), 0, epsilon, x, states)
 
 
+@over_rows
 @compiled
-def part_phase(board: Any, row: Any, counter: Any) -> None:
+def part_phase(board: Any, row: Any, m: Any) -> None:
     """Put the inputs of all heads side by side, and their gates."""
     heads, size = word(row + 8 * PARTED_HEADS), word(row + 8 * PARTED_SIZE)
-    count, row_bytes = word(board + 8 * on.ROWS), word(row + 8 * PARTED_ROW)
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        x = word(row + 8 * PARTED) + m * row_bytes
-        out = word(row + 8 * INPUTS) + m * row_bytes
-        for head in range(heads):
-            place = 4 * size * head
-            copy(x + 2 * place, out + 4 * size * heads + place, size)
-            copy(x + 2 * place + 4 * size, out + place, size)
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+    row_bytes = word(row + 8 * PARTED_ROW)
+    x = word(row + 8 * PARTED) + m * row_bytes
+    out = word(row + 8 * INPUTS) + m * row_bytes
+    for head in range(heads):
+        place = 4 * size * head
+        copy(x + 2 * place, out + 4 * size * heads + place, size)
+        copy(x + 2 * place + 4 * size, out + place, size)
 
 
 # --- the scan ---

@@ -9,7 +9,7 @@ from typing import Any
 from segue.runners.cpu.emit import Builder, Value, floats, fma
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.atomics import fetch_add, word
+from segue.runners.cpu.step.atomics import word
 from segue.runners.cpu.step.lanes import (
     ROW_IN,
     ROW_OUT,
@@ -22,7 +22,7 @@ from segue.runners.cpu.step.lanes import (
     quantise,
     sigmoid,
 )
-from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.pieces import over_rows
 from segue.runners.cpu.step.recurrent.convolution import input_of, keep_inputs
 from segue.runners.cpu.step.recurrent.spans import over_columns
 
@@ -111,37 +111,28 @@ def _bend(kind: Any, x: Any, out: Any, count: Any) -> None:
         copy(x, out, count)
 
 
+@over_rows
 @compiled
-def bend_phase(board: Any, row: Any, counter: Any) -> None:
-    """Every row: each part is bent and rounded."""
-    count = word(board + 8 * on.ROWS)
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        x = word(row + 8 * BENT) + m * word(row + 8 * BENT_ROW)
-        for which in range(word(row + 8 * PARTS)):
-            part, source = row + 8 * (PART + 2 * which), board + 8 * (on.PAIRED + 3 * which)
-            columns = word(part)
-            place = m * columns
-            out = word(source) + 4 * place
-            _bend(word(part + 8), x, out, columns)
-            quantise(out, word(source + 8) + place, word(source + 16) + place // 2, columns // 32)
-            x += 4 * columns
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+def bend_phase(board: Any, row: Any, m: Any) -> None:
+    """Each part of a row is bent and rounded."""
+    x = word(row + 8 * BENT) + m * word(row + 8 * BENT_ROW)
+    for which in range(word(row + 8 * PARTS)):
+        part, source = row + 8 * (PART + 2 * which), board + 8 * (on.PAIRED + 3 * which)
+        columns = word(part)
+        place = m * columns
+        out = word(source) + 4 * place
+        _bend(word(part + 8), x, out, columns)
+        quantise(out, word(source + 8) + place, word(source + 16) + place // 2, columns // 32)
+        x += 4 * columns
 
 
 # --- after a channel mix ---
 
 
+@over_rows
 @compiled
-def gate_rows_phase(board: Any, row: Any, counter: Any) -> None:
-    """Every row, as wide as the residual, is multiplied by the sigmoid of its gates."""
-    count, width = word(board + 8 * on.ROWS), word(board + 8 * on.WIDTH)
-    done, m = 0, fetch_add(counter, 1)
-    while m < count:
-        done += 1
-        gates = word(row + 8 * GATES) + m * word(row + 8 * GATES_ROW)
-        multiply_by_sigmoid(word(row + 8 * GATED) + m * width * 4, gates, width)
-        m = fetch_add(counter, 1)
-    finish(board, counter, done, count)
+def gate_rows_phase(board: Any, row: Any, m: Any) -> None:
+    """A row, as wide as the residual, is multiplied by the sigmoid of its gates."""
+    width = word(board + 8 * on.WIDTH)
+    gates = word(row + 8 * GATES) + m * word(row + 8 * GATES_ROW)
+    multiply_by_sigmoid(word(row + 8 * GATED) + m * width * 4, gates, width)
