@@ -85,8 +85,9 @@ DIFFERENCES = (
         "vLLM joins it with the last token; waiting for that would delay every token by one.",
     ),
     Difference(
-        "prompt_tokens_details.cached_tokens is always reported.",
-        "vLLM has a flag for it.",
+        "prompt_tokens_details.cached_tokens is always reported, and so are the metrics of an answer with one choice, "
+        "but for the time in the queue.",
+        "vLLM has flags for them.",
     ),
     Difference(
         "Every 400 has the type BadRequestError and the field's own name as param.",

@@ -30,6 +30,8 @@ _WEIGHTS = "default"  # vLLM's label of weights that nobody has replaced
 
 
 class Completion(TextCompletion):
+    _finished: Finished | None = None  # the choice that ended last
+
     def _make_head(self) -> dict[str, Any]:
         stamp = self._call.stamp
         is_ours = stamp.public_id == stamp.request_id  # the header has the last word
@@ -85,9 +87,19 @@ class Completion(TextCompletion):
 
     def push(self, event: Event) -> list[Any]:
         chunks = super().push(event)
+        if isinstance(event, Finished):
+            self._finished = event
         if isinstance(event, Done) or (isinstance(event, Finished) and not self._include_usage):
             chunks = [{**chunk, **self._fingerprint} for chunk in chunks]
+        if isinstance(event, Done) and chunks and (told := self._metrics(self._finished)):
+            chunks = [{**chunk, "metrics": told} for chunk in chunks]
         return chunks
+
+    def _metrics(self, finished: Finished | None) -> dict[str, Any] | None:
+        """Of an answer with one choice; of several, no time is the answer's."""
+        request = self._request
+        is_one = len(request.prompts) == request.num_candidates == 1 and not request.beam_search
+        return _times(finished) if finished is not None and is_one else None
 
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
         chunk = super()._chunk(choice)
@@ -111,8 +123,23 @@ class Completion(TextCompletion):
             "usage": usage,
             "kv_transfer_params": None,
             "ec_transfer_params": None,
-            "metrics": None,
+            "metrics": self._metrics(tally.choices[0].finished),
         }
+
+
+def _times(finished: Finished) -> dict[str, Any]:
+    """How long a request waited is known at its end only, by the server."""
+    num_tokens = finished.num_tokens
+    whole_s = finished.prompt_s + finished.decode_s
+    is_drawn, has_gaps = num_tokens > 0, num_tokens > 1
+    return {
+        "time_to_first_token_ms": 1000 * finished.prompt_s if is_drawn else None,
+        "generation_time_ms": 1000 * finished.decode_s if is_drawn else None,
+        "queue_time_ms": None,
+        "mean_itl_ms": 1000 * finished.decode_s / (num_tokens - 1) if has_gaps else None,
+        "tokens_per_second": num_tokens / whole_s if is_drawn and whole_s else None,
+        "speculative_decoding": None,
+    }
 
 
 def _spans(num_tokens: int) -> list[dict[str, Any]]:

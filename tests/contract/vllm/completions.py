@@ -8,6 +8,7 @@ from tests.contract.vllm.shapes import (
     chunk,
     drawn,
     scored,
+    times,
     usage,
     whole,
 )
@@ -57,7 +58,7 @@ COMPLETIONS = [
             "use_beam_search": True,
             "return_weight_versions": True,
         },
-        answer=whole(choice(ANY), usage=usage(1, 4)),
+        answer=whole(choice(ANY), usage=usage(1, 4), is_timed=False),
         headers={"x-segue-ignored": "return_weight_versions"},
         source="protocol.py return_weight_versions: beam search does not return it",
     ),
@@ -192,7 +193,7 @@ COMPLETIONS = [
         chunks=[
             chunk(choice(" ", reason=None)),
             chunk(choice("")),
-            chunk(usage=usage(1, 1), **FINGERPRINT),
+            chunk(usage=usage(1, 1), metrics=times(1), **FINGERPRINT),
             DONE,
         ],
         source="B.2 stream 4: include_usage",
@@ -209,7 +210,7 @@ COMPLETIONS = [
         chunks=[
             chunk(choice(" ", reason=None), usage=usage(1, 1)),
             chunk(choice(""), usage=usage(1, 1)),
-            chunk(usage=usage(1, 1), **FINGERPRINT),
+            chunk(usage=usage(1, 1), metrics=times(1), **FINGERPRINT),
             DONE,
         ],
         source="A continuous_usage_stats",

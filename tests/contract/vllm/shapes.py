@@ -40,7 +40,24 @@ def usage(prompt: int, completion: int) -> dict[str, Any]:
     }
 
 
-def whole(*choices: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
+def times(completion: int) -> dict[str, Any]:
+    """Of an answer with one choice."""
+    drawn, gaps = (NUMBER if completion > least else None for least in (0, 1))
+    return {
+        "time_to_first_token_ms": drawn,
+        "generation_time_ms": drawn,
+        "queue_time_ms": None,
+        "mean_itl_ms": gaps,
+        "tokens_per_second": drawn,
+        "speculative_decoding": None,
+    }
+
+
+def whole(
+    *choices: dict[str, Any], usage: dict[str, Any], is_timed: bool | None = None
+) -> dict[str, Any]:
+    """`is_timed`: where its choice is not the only one that was drawn, it has no times."""
+    one = len(choices) == 1 if is_timed is None else is_timed
     empty = {"prompt_logprobs": None, "routed_experts": None}
     return {
         **HEAD,
@@ -50,7 +67,7 @@ def whole(*choices: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
         "usage": {**usage, "completion_tokens_details": None},
         "kv_transfer_params": None,
         "ec_transfer_params": None,
-        "metrics": None,
+        "metrics": times(usage["completion_tokens"]) if one else None,
     }
 
 
