@@ -30,7 +30,7 @@ from segue.types import Constraint
 log = logging.getLogger("segue.constraint")
 
 MAX_CACHED = 64  # compiled grammars
-MAX_CACHED_CHARS = 1_048_576  # of their texts, together
+MAX_CACHED_CHARS = 4_194_304  # of their texts, together: each takes 20 to 40 bytes
 
 STEP_FUEL = 50_000  # expressions that a lexer makes for one mask: some 10 ms
 # The same for one that starts anew: 80 for each of its states, less than a second.
@@ -230,7 +230,7 @@ class Compiler:
     def _keep(self, constraint: Constraint, grammar: Grammar, size: int) -> None:
         with self._lock:
             self._cache[constraint] = grammar, size
-            while (
+            while len(self._cache) > 1 and (  # the new one stays: it may be asked for again
                 len(self._cache) > MAX_CACHED
                 or sum(size for _, size in self._cache.values()) > MAX_CACHED_CHARS
             ):

@@ -27,6 +27,24 @@ def test_the_cache_is_bounded_and_keyed_by_all_that_matters() -> None:
     assert compiler.known(first) is None
 
 
+def test_texts_of_compiled_grammars_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One larger than all that are kept was compiled for every request, and pushed out the others each time."""
+    compiler = Compiler(FakeVocab(), VOCAB_SIZE)
+    one, other, large = regex("a" * 100), regex("b" * 100), regex("c" * 1000)
+    monkeypatch.setattr(room, "MAX_CACHED_CHARS", 600)
+    compiler.compile(one)
+    compiler.compile(other)
+    assert compiler.known(one)
+    assert compiler.known(other)
+    compiler.compile(large)
+    assert compiler.known(large)
+    assert not compiler.known(one)
+    assert not compiler.known(other)
+    compiler.compile(one)
+    assert compiler.known(one)
+    assert not compiler.known(large)
+
+
 def test_a_brief_compiler_reads_the_vocabulary_with_the_first_constraint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
