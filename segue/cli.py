@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from segue import __version__, imports
-from segue.commands.stopping import LastAct, Stopped, take_sigterm
+from segue.commands.stopping import LastAct, Stopped, take_signals
 from segue.errors import SegueError, shortage
 
 
@@ -114,7 +114,7 @@ def main() -> None:
     last_act = LastAct()
     _open_what_is_closed()
     _write_utf8()
-    take_sigterm()
+    take_signals()
     try:
         cli(standalone_mode=True)
     except Stopped as stopped:

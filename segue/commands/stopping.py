@@ -1,4 +1,4 @@
-"""A command that Ctrl-C or SIGTERM stops: it ends in order, and then by that very signal.
+"""A command that Ctrl-C, SIGTERM or the end of its terminal stops: it ends in order, and then by that very signal.
 
 In order: what it has begun is undone, and the processes that it started end with it. By the signal: a shell ends the
 script or the loop that the command stands in, and has 128 and the signal's number as its status.
@@ -20,10 +20,15 @@ class Stopped(SystemExit):
         self.number = number
 
 
-def take_sigterm() -> None:
-    """From now on SIGTERM raises Stopped. A second one ends the process at once."""
-    if threading.current_thread() is threading.main_thread():  # no other may ask for signals
-        signal.signal(signal.SIGTERM, _stop)
+def take_signals() -> None:
+    """From now on SIGTERM and SIGHUP raise Stopped. A second one ends the process at once."""
+    if threading.current_thread() is not threading.main_thread():  # no other may ask for signals
+        return
+    signal.signal(signal.SIGTERM, _stop)
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    # nohup has it ignored: the command is to outlive its terminal.
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        signal.signal(hangup, _stop)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a command leaves nothing behind, and says what ended it."""
+"""Ctrl-C, SIGTERM and SIGHUP: a command leaves nothing behind, and says what ended it."""
 
 import os
 import signal
@@ -21,6 +21,7 @@ with open(place + ".part", "w") as file:
 os.replace(place + ".part", place)
 signal.pause()
 """
+HANGUP = getattr(signal, "SIGHUP", signal.SIGTERM)  # the end of a terminal
 # As in a terminal, though these tests may run in the background of a shell, where Ctrl-C is ignored.
 SEGUE = """
 import runpy, signal
@@ -30,7 +31,7 @@ runpy.run_module("segue", run_name="__main__", alter_sys=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals for this")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, HANGUP])
 def test_pip_ends_with_the_command_that_started_it(tmp_path: Path, number: signal.Signals) -> None:
     """After SIGTERM it went on, and its folder stayed."""
     (tmp_path / "pip").mkdir()
