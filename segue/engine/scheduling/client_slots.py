@@ -46,6 +46,7 @@ class ClientSlots:
         self._memory = memory
         self._num_slots = num_slots
         self._texts: OrderedDict[SlotKey, SlotText] = OrderedDict()  # the one used last is last
+        self._named_first: set[str] = set()  # tenants that have named slot 0, whatever is left of its text
         self._busy: Counter[SlotKey] = Counter()
         self._waiting: defaultdict[SlotKey, list[Callable[[], None]]] = defaultdict(list)
         self._due: list[Callable[[], None]] = []
@@ -71,6 +72,7 @@ class ClientSlots:
         if not self._are_kept:
             return
         key = self._key_of(job)
+        self._name(key)
         first, label = job.sequences[0], key or SlotKey(job.request.tenant, _UNNAMED)
         if first.salt is None or job.private_salts:
             self._texts.pop(label, None)  # it leaves nothing
@@ -87,6 +89,10 @@ class ClientSlots:
     def _key_of(self, job: Job) -> SlotKey | None:
         number = job.request.client_slot
         return None if number is None else self.key(job.request.tenant, number)
+
+    def _name(self, key: SlotKey | None) -> None:
+        if key is not None and key.number == 0:
+            self._named_first.add(key.tenant)
 
     def _remember(self, key: SlotKey, text: SlotText) -> None:
         self._texts[key] = text
@@ -140,7 +146,7 @@ class ClientSlots:
 
     def _filled(self, key: SlotKey) -> SlotKey:
         """Whose text that slot has."""
-        is_named = key.number != 0 or key in self._texts
+        is_named = key.number != 0 or key.tenant in self._named_first
         return key if is_named else SlotKey(key.tenant, _UNNAMED)
 
     def let_go(self, slot: int) -> None:
@@ -156,6 +162,7 @@ class ClientSlots:
     def enter(self, key: SlotKey, slot: int, text: SlotText) -> None:
         """It holds that text now."""
         self._memory.enter(slot, text.tokens, text.salt)
+        self._name(key)
         self._remember(key, text)
 
     def drop(self, slot: int) -> None:
@@ -165,7 +172,9 @@ class ClientSlots:
     def erase(self, key: SlotKey) -> int:
         """Forget the text, and what is cached of its prompt and not in use. How many tokens it had."""
         text = self._texts.pop(self._filled(key), None)
-        self._texts.pop(self._filled(key), None)  # else slot 0 would have another text now
+        if key.number == 0:  # else it would have another text now
+            self._texts.pop(SlotKey(key.tenant, _UNNAMED), None)
+            self._named_first.discard(key.tenant)
         if text is None:
             return 0
         self._memory.forget_text(text.tokens, text.num_prompt, text.salt)

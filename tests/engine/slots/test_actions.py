@@ -62,6 +62,19 @@ def test_slot_0_has_what_requests_without_a_number_leave_until_one_names_it(tmp_
     assert acting.bench.run(labelled("another"))[0].prompted[0].num_cached == len("another") - 1
 
 
+def test_slot_0_that_was_named_has_no_other_text_when_its_own_is_gone(tmp_path: Path) -> None:
+    """What others had left was saved over the file of its prompt."""
+    acting = Acting(bench(num_slots=2), tmp_path)
+    acting.bench.run(labelled("one"))
+    acting.bench.run(labelled("another", slot=None), labelled("three", slot=1))
+    with pytest.raises(InvalidField, match="slot 0 holds nothing"):
+        acting.done("save")
+    acting.bench.run(labelled("nineteen", slot=None))
+    acting.bench.run(labelled("private", use_cache=False))
+    with pytest.raises(InvalidField, match="slot 0 holds nothing"):
+        acting.done("save")
+
+
 @pytest.mark.parametrize("can_trim", [True, False])
 def test_an_erased_prompt_is_read_again(tmp_path: Path, can_trim: bool) -> None:
     acting = Acting(bench(can_trim), tmp_path)
