@@ -106,6 +106,9 @@ class Settings:
     slot_save_path: Path | None = field(
         default=None, metadata=_said("folder where clients may save slots; none: they may not")
     )
+    slot_save_mib: Count | None = field(
+        default=None, metadata=_said("most that files there may take; auto: what the disk has")
+    )
     chunk_rows: Annotated[int, Meta(ge=2, le=65536)] = field(
         default=256, metadata=_said("tokens per step; longer prompts are read in chunks")
     )
@@ -133,9 +136,7 @@ class Settings:
     )
     infill: Literal["auto", "fim-only"] = field(
         default="auto",
-        metadata=_said(
-            "a suffix for a model without FIM tokens: auto ranks middles, fim-only refuses"
-        ),
+        metadata=_said("a suffix without FIM tokens: auto ranks middles, fim-only refuses"),
     )
     engine: Literal["segue", "vllm"] = field(
         default="segue",
@@ -259,9 +260,7 @@ class Settings:
     )
     request_timeout_s: Seconds = field(
         default=3600.0,
-        metadata=_said(
-            "seconds that a request may take in all; 0: no limit", flag="--request-timeout"
-        ),
+        metadata=_said("seconds a request may take in all; 0: no limit", flag="--request-timeout"),
     )
     body_timeout_s: Annotated[float, Meta(ge=0.1, le=10**9)] = field(
         default=60.0,

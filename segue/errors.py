@@ -24,6 +24,7 @@ SegueError
 │   ├── Unavailable              503 unavailable              loading, restarting or draining; Retry-After
 │   ├── EngineDied               503 engine_died              the model process ended under the request; Retry-After
 │   ├── TimedOut                 504 timeout
+│   ├── OutOfSpace               507 out_of_space             of a folder where clients may have files
 │   └── EngineFault              500 engine_fault             our bug, or the model's
 └── SetupError                   raised before there is a server, or a model; printed by the command line
     ├── ModelUnavailable         cannot be found, fetched or read
@@ -162,6 +163,11 @@ class EngineDied(ServiceError):
 class TimedOut(ServiceError):
     status = 504
     code = "timeout"
+
+
+class OutOfSpace(ServiceError):
+    status = 507
+    code = "out_of_space"
 
 
 class EngineFault(ServiceError):

@@ -22,6 +22,7 @@ from segue.engine.process.new_worker import NewWorker
 from segue.engine.process.spawning import beside
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine, Loader
+from segue.engine.slots.folder import SlotFolder
 from segue.errors import Incompatible, SetupError
 from segue.models import adapter_files, model_defaults, names, sources
 from segue.models.adapter_files import AdapterRef
@@ -65,6 +66,7 @@ _OF_OUR_ENGINE = (
     "kv_type",
     "num_slots",
     "slot_save_path",
+    "slot_save_mib",
     "chunk_rows",
 )
 
@@ -103,6 +105,10 @@ def build_members(
     folder = settings.slot_save_path
     if folder is not None and not folder.is_dir():
         raise SetupError(f"{settings.origin('slot_save_path')}: there is no folder {folder}")
+    if folder is None and settings.slot_save_mib is not None:
+        raise SetupError(
+            f"{settings.origin('slot_save_mib')} limits what --slot-save-path has: add that"
+        )
     if settings.vllm_options and settings.engine != "vllm":
         raise SetupError("--vllm-option is for vLLM's engine: add --engine vllm")
     if settings.engine == "vllm":
@@ -245,7 +251,8 @@ def _starter(
     listener: socket.socket | None = None,
     ahead: NewWorker | None = None,
 ) -> Callable[[], Awaitable[Engine]]:
-    folder = settings.slot_save_path
+    folder, mib = settings.slot_save_path, settings.slot_save_mib
+    most_bytes = None if mib is None else mib << 20
 
     async def start() -> Engine:
         nonlocal ahead
@@ -257,7 +264,7 @@ def _starter(
             listener,
             ahead,
             has_priorities=settings.scheduling_policy == "priority",
-            slot_folder=None if folder is None else str(folder.resolve()),
+            slot_folder=None if folder is None else SlotFolder(str(folder.resolve()), most_bytes),
         )
         ahead = None  # it is one worker: the next start makes another
         await supervisor.start()

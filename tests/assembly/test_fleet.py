@@ -85,6 +85,9 @@ def test_slots_are_saved_in_a_folder_that_is_there(tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="--slot-save-path: there is no folder"):
             build(path)
     build(tmp_path)
+    settings = config.load({"runner": "fake", "slot_save_mib": 9}, {"HOME": "/nowhere"})
+    with pytest.raises(SetupError, match="--slot-save-mib limits what --slot-save-path has"):
+        build_members(settings, silent)
 
 
 def test_settings_that_vllm_does_not_read_are_named(caplog: pytest.LogCaptureFixture) -> None:

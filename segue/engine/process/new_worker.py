@@ -13,6 +13,7 @@ from segue.engine.process.spawning import ignore_signals, start_apart
 
 if TYPE_CHECKING:  # numpy comes with it, for which a start ahead must not wait
     from segue.engine.seam import Loader
+    from segue.engine.slots.folder import SlotFolder
 
 
 class Task(NamedTuple):
@@ -22,7 +23,7 @@ class Task(NamedTuple):
     chunk_rows: int
     log_level: int
     num_restarts: int
-    slot_folder: str | None = None  # where slots are saved
+    slot_folder: "SlotFolder | None" = None  # where slots are saved
     has_priorities: bool = False  # whether requests may have one
 
 

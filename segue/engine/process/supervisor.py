@@ -18,6 +18,7 @@ from segue.engine.process.client import READ_LIMIT, Client
 from segue.engine.process.new_worker import NewWorker, Task
 from segue.engine.process.spawning import beside, ending, reap
 from segue.engine.seam import Loader
+from segue.engine.slots.folder import SlotFolder
 from segue.errors import BY_CODE, Incompatible, ModelUnavailable, shortage
 
 log = logging.getLogger("segue.supervisor")
@@ -38,7 +39,7 @@ class Supervisor(Client):
         listener: socket.socket | None = None,
         ahead: NewWorker | None = None,
         *,
-        slot_folder: str | None = None,
+        slot_folder: SlotFolder | None = None,
         has_priorities: bool = False,
     ) -> None:
         """`step_timeout_s`: a step that takes longer hangs; None: DEFAULT_STEP_TIMEOUT_S. `listener`: a listening

@@ -43,6 +43,7 @@ from segue.engine.scheduling.drafts.proposer import Proposer
 from segue.engine.scheduling.scheduler import Scheduler
 from segue.engine.seam import Loaded, failed_of
 from segue.engine.slots.actions import SlotActions
+from segue.engine.slots.folder import SlotFolder
 from segue.engine.tokens import check_ids
 from segue.errors import Incompatible, ModelUnavailable, SegueError, shortage
 from segue.logs import set_up
@@ -156,7 +157,7 @@ class Worker:
         *,
         has_priorities: bool = False,
         is_brief: bool = False,
-        slot_folder: str | None = None,
+        slot_folder: SlotFolder | None = None,
     ) -> None:
         self._loaded = loaded
         limits = replace(loaded.runner.capabilities, has_priorities=has_priorities)

@@ -22,6 +22,7 @@ from segue.engine.request.sequence import salt_of
 from segue.engine.scheduling.client_slots import ClientSlots, Held, SlotKey, SlotText
 from segue.engine.seam import Capabilities, Mix, SlotBytes
 from segue.engine.slots import slot_file
+from segue.engine.slots.folder import SlotFolder
 from segue.engine.slots.names import check_name
 from segue.engine.slots.slot_file import SlotHeader, SlotReader
 from segue.errors import EngineFault, InvalidField, Overloaded, SegueError, Unsupported
@@ -56,7 +57,7 @@ class _Restored:
 class SlotActions:
     def __init__(
         self,
-        folder: str | None,
+        folder: SlotFolder | None,
         slots: ClientSlots,
         access: SlotBytes | None,
         limits: Capabilities,
@@ -65,7 +66,7 @@ class SlotActions:
     ) -> None:
         """`folder`: where files are; None: nowhere. `post`: hands the step thread something to do while no step is
         open."""
-        self._folder = None if folder is None else Path(folder)
+        self._folder = folder
         self._slots = slots
         self._access = access
         self._limits = limits
@@ -106,7 +107,7 @@ class SlotActions:
             )
         if action.verb != "erase":
             check_name(action.filename)
-        return self._folder, self._access
+        return Path(self._folder.path), self._access
 
     def _counted(self, tenant: str, tell: Tell) -> Tell:
         """A client that is gone is answered too: until then its actions wait, and count."""
@@ -141,7 +142,7 @@ class SlotActions:
         """Files that were being written when a process was killed."""
         if self._folder is None:
             return
-        for part in self._folder.glob(slot_file.PART):
+        for part in Path(self._folder.path).glob(slot_file.PART):
             with contextlib.suppress(OSError):
                 if time.time() - part.stat().st_mtime > _STALE_S:
                     part.unlink()
@@ -150,8 +151,9 @@ class SlotActions:
         self, asked: _Asked, held: Held, header: SlotHeader, contents: Sequence[memoryview]
     ) -> None:
         began_s = time.perf_counter()
+        check_room = None if self._folder is None else self._folder.check_room
         try:
-            size = slot_file.write(asked.path, header, contents)
+            size = slot_file.write(asked.path, header, contents, check_room)
         except OSError as error:
             log.error("slot %d could not be saved: %s", asked.action.slot, error)
             why = error.strerror or "the file could not be written"

@@ -11,7 +11,7 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -63,13 +63,24 @@ def owner_of(tenant: str) -> str:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def write(path: Path, header: SlotHeader, contents: Iterable[memoryview]) -> int:
-    """The whole file, or none. Returns its size. Raises OSError, and InvalidField if another's file has that name."""
+def write(
+    path: Path,
+    header: SlotHeader,
+    contents: Iterable[memoryview],
+    check_room: Callable[[Path, Path], object] | None = None,
+) -> int:
+    """The whole file, or none. Returns its size. Raises OSError, and InvalidField if another's file has that name.
+    `check_room`: called with the file that is about to be written, as long as it will be, and the one to replace."""
     _check_replaceable(path, header.owner)
+    encoded = _encoder.encode(header)
+    size = _PREFIX_BYTES + len(encoded) + header.num_bytes + _DIGEST_BYTES
     part = path.parent / PART.replace("*", secrets.token_hex(8))
     try:
         with part.open("xb") as file:
-            size = _write(file, header, contents)
+            if check_room is not None:
+                file.truncate(size)
+                check_room(part, path)
+            _write(file, encoded, contents)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
@@ -80,16 +91,14 @@ def write(path: Path, header: SlotHeader, contents: Iterable[memoryview]) -> int
     return size
 
 
-def _write(file: BinaryIO, header: SlotHeader, contents: Iterable[memoryview]) -> int:
-    encoded, digest, size = _encoder.encode(header), hashlib.blake2b(digest_size=_DIGEST_BYTES), 0
-    prefix = MAGIC + VERSION.to_bytes(4, "little") + len(encoded).to_bytes(4, "little")
-    pieces: list[bytes | memoryview] = [prefix, encoded, *contents]
+def _write(file: BinaryIO, header: bytes, contents: Iterable[memoryview]) -> None:
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    prefix = MAGIC + VERSION.to_bytes(4, "little") + len(header).to_bytes(4, "little")
+    pieces: list[bytes | memoryview] = [prefix, header, *contents]
     for piece in pieces:
         digest.update(piece)
-        size += len(piece)
         file.write(piece)
     file.write(digest.digest())
-    return size + _DIGEST_BYTES
 
 
 def _check_replaceable(path: Path, owner: str) -> None:

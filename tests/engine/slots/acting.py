@@ -8,6 +8,7 @@ from typing import Any
 
 from segue.engine.seam import SlotBytes
 from segue.engine.slots.actions import SlotActions
+from segue.engine.slots.folder import SlotFolder
 from segue.runners.fake import FakeRunner
 from segue.runners.fake_slots import FakeSlotBytes
 from segue.types import CompletionRequest, Sampling, SlotAction, SlotResult, SlotVerb
@@ -35,13 +36,14 @@ class Acting:
         folder: Path | None,
         access: SlotBytes | None = None,
         digests: dict[str, str] | None = None,
+        most_bytes: int | None = None,
     ) -> None:
         if access is None and isinstance(bench.runner, FakeRunner):
             access = FakeSlotBytes(bench.runner.slots, bench.runner.add_cells)
         self.bench = bench
         self.turns: deque[Callable[[], None]] = deque()
         self.actions = SlotActions(
-            None if folder is None else str(folder),
+            None if folder is None else SlotFolder(str(folder), most_bytes),
             bench.scheduler.client_slots,
             access,
             bench.capabilities,

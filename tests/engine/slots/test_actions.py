@@ -2,13 +2,15 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import ANY
 
 import pytest
 from msgspec.structs import replace
 
-from segue.errors import EngineFault, InvalidField, Overloaded, Unavailable, Unsupported
+from segue.errors import EngineFault, InvalidField, OutOfSpace, Overloaded, Unavailable, Unsupported
 from segue.types import SlotResult
 from tests.engine.harness import ask
 from tests.engine.slots.acting import PROMPT, Acting, bench, labelled
@@ -244,6 +246,45 @@ def test_a_full_disk_is_told_and_the_slot_is_free_again(
     acting.bench.run(ask("of others", max_tokens=2))
     acting.bench.run(labelled())
     acting.done("save")
+
+
+def test_the_folder_has_a_limit_which_one_that_is_replaced_leaves(tmp_path: Path) -> None:
+    acting = Acting(bench(), tmp_path)
+    acting.bench.run(labelled())
+    size = acting.done("save").num_bytes
+    full = Acting(acting.bench, tmp_path, most_bytes=2 * size + 99)
+    (tmp_path / "other.txt").write_bytes(b"x" * 100)
+    assert full.done("save").num_bytes == size
+    with pytest.raises(OutOfSpace, match=r"\(--slot-save-mib\) others have"):
+        full.done("save", filename="b.bin")
+    (tmp_path / "other.txt").write_bytes(b"x" * 99)
+    full.done("save", filename="b.bin")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.bin", "b.bin", "other.txt"]
+    assert full.done("restore", filename="b.bin").num_bytes == size
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "is_kept"),
+    [
+        (1 << 40, 255 << 20, False),
+        (1 << 40, 300 << 20, True),
+        (1 << 24, 1 << 20, True),
+        (1 << 24, 1 << 19, False),
+    ],
+)
+def test_a_disk_that_is_nearly_full_takes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: int, free: int, is_kept: bool
+) -> None:
+    acting = Acting(bench(), tmp_path)
+    acting.bench.run(labelled())
+    disk = SimpleNamespace(total=total, free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: disk)
+    if is_kept:
+        acting.done("save")
+    else:
+        with pytest.raises(OutOfSpace, match=r"the disk has [^,]+ left, and keeps"):
+            acting.done("save")
+    assert len([*tmp_path.iterdir()]) == is_kept
 
 
 def test_when_running_requests_have_all_memory_it_may_be_tried_again(tmp_path: Path) -> None:

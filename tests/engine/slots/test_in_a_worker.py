@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from segue.engine.process.supervisor import Supervisor
+from segue.engine.slots.folder import SlotFolder
 from segue.errors import InvalidField, Unsupported
 from segue.runners.fake import FakeLoader
 from segue.types import SlotAction, SlotResult, SlotVerb
@@ -24,7 +25,7 @@ ENDLESS = FakeLoader(end_bias=-60.0, context_length=1_000_000, num_cells=8_000_0
 async def running(
     folder: Path | None, loader: FakeLoader | None = None
 ) -> AsyncIterator[Supervisor]:
-    where = None if folder is None else str(folder)
+    where = None if folder is None else SlotFolder(str(folder))
     supervisor = Supervisor(loader or FakeLoader(), chunk_rows=64, slot_folder=where)
     await supervisor.start()
     try:

@@ -2,6 +2,10 @@
 
 import errno
 import os
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ from segue.engine.seam import SlotKind
 from segue.engine.slots import slot_file
 from segue.engine.slots.slot_file import SlotHeader, SlotReader, owner_of, packed_tokens, write
 from segue.errors import InvalidField
+from tests.support.waiting import PATIENCE_S
 
 KIND = SlotKind("model", "kernels", "layout")
 DATA = bytes(range(256)) * 9
@@ -139,3 +144,22 @@ def test_a_file_that_changes_after_it_was_checked_is_noticed(saved: Path) -> Non
         saved.write_bytes(changed)
         with pytest.raises(InvalidField, match="damaged"):
             reader.fill([memoryview(into)])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows refuses one of two renames at once")
+def test_of_several_that_write_one_name_at_once_the_last_wins_whole(tmp_path: Path) -> None:
+    """Two models, say. Each writes while the others do: its contents are made piece by piece."""
+    path = tmp_path / "a.bin"
+    several = threading.Barrier(4)
+    datas = [bytes([number]) * len(DATA) for number in range(4)]
+
+    def pieces(data: bytes) -> Iterator[memoryview]:
+        yield memoryview(data)[:100]
+        several.wait(PATIENCE_S)
+        yield memoryview(data)[100:]
+
+    with ThreadPoolExecutor(4) as threads:
+        for written in [threads.submit(write, path, header(), pieces(data)) for data in datas]:
+            written.result()
+    assert read(path) in datas
+    assert [*tmp_path.iterdir()] == [path]
