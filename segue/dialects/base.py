@@ -261,7 +261,7 @@ class Service(Protocol):
         """What requests get from now on that say nothing of adapters. Raises InvalidField."""
 
     async def act_on_slot(self, model: str, action: SlotAction) -> SlotResult:
-        """Save, restore or erase a client's slot, of a model that is loaded for it. Raises SegueError."""
+        """Save, restore, erase or look at a client's slots, of a model that is loaded for it. Raises SegueError."""
 
     def served(self, model: str) -> Served:
         """What became of a model's requests since the server started."""

@@ -39,7 +39,7 @@ from segue.types.requests import (
 )
 from segue.types.scores import LOWEST_LOGPROB, Alternative, PromptScores, TokenScore
 from segue.types.served import Buckets, Served
-from segue.types.slots import SlotAction, SlotResult, SlotVerb
+from segue.types.slots import HeldText, SlotAction, SlotResult, SlotVerb
 from segue.types.steps import CUT_FIRST, SCALE_FIRST, STEP_NAMES, Step, step_named
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "Event",
     "Failed",
     "Finished",
+    "HeldText",
     "Infill",
     "InfillMethod",
     "ModelDefaults",

@@ -7,8 +7,8 @@ import pytest
 
 from segue.dialects.base import Companion
 from segue.dialects.llamacpp import LLAMACPP
-from segue.errors import InvalidField
-from segue.types import SlotAction
+from segue.errors import InvalidField, Unsupported
+from segue.types import HeldText, SlotAction, SlotResult
 from tests.support.one_card import OneCard
 
 PAGE: Companion = next(
@@ -24,6 +24,30 @@ def act(number: str = "1", **fields: Any) -> tuple[Any, list[tuple[str, SlotActi
         return (await PAGE.answer(service, values)).body
 
     return asyncio.run(answered()), service.slot_actions
+
+
+def test_a_list_tells_what_slots_hold_for_the_key_that_asks() -> None:
+    page = next(e for e in LLAMACPP.companions if (e.method, e.path) == ("GET", "/slots"))
+    assert page.knows_key
+
+    class Holding(OneCard):
+        async def act_on_slot(self, model: str, action: SlotAction) -> SlotResult:
+            assert action == SlotAction(verb="look", tenant="ann")
+            return SlotResult(held=(HeldText(1, 84, 90), HeldText(3, 7, 0)))
+
+    class Unable(OneCard):
+        async def act_on_slot(self, model: str, action: SlotAction) -> SlotResult:
+            raise Unsupported("without --slot-save-path")
+
+    async def told(service: OneCard) -> list[dict[str, int]]:
+        values = {"tenant": "ann", **page.table.read({}).values}
+        body: Any = (await page.answer(service, values)).body
+        return [{n: v for n, v in each.items() if n.startswith("n_p")} for each in body]
+
+    none: list[dict[str, int]] = [{}] * 8
+    held = [{}, {"n_prompt_tokens": 84, "n_past": 90}, {}, {"n_prompt_tokens": 7, "n_past": 0}]
+    assert asyncio.run(told(Holding())) == held + none[4:]
+    assert asyncio.run(told(Unable())) == none
 
 
 def test_save() -> None:

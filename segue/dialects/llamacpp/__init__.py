@@ -116,10 +116,11 @@ LLAMACPP = Dialect(
         Companion(
             "GET",
             "/slots",
-            "What is being computed.",
+            "What is being computed, and with --slot-save-path what your slots hold.",
             slot_pages.slots,
             slot_pages.SLOTS_FIELDS,
             is_native=True,
+            knows_key=True,
         ),
         Companion(
             "POST",

@@ -240,7 +240,9 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server looks at the flag first, and answers a missing name with 500.",
     ),
     Difference(
-        "`/slots` tells which slots compute, and nothing of the requests in them.",
+        "`/slots` tells which slots compute. With `--slot-save-path` it also tells of each slot that holds something "
+        "for the API key that asks `n_prompt_tokens`, and as `n_past` how many tokens would be saved; 0: none are in "
+        "memory any more.",
         "The server shows the settings and figures of one client's request to every other.",
     ),
     Difference(

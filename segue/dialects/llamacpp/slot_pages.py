@@ -8,7 +8,7 @@ from segue.dialects.base import Reply, Service
 from segue.dialects.fields.kinds import Boolean, LaxFlag, Text
 from segue.dialects.fields.table import Field, Table, show
 from segue.dialects.llamacpp.pages import MODEL, ready
-from segue.errors import InvalidField, Unavailable
+from segue.errors import InvalidField, SegueError, Unavailable
 from segue.types import SlotAction, SlotResult, SlotVerb
 
 SLOTS_FIELDS = Table(
@@ -30,12 +30,25 @@ async def slots(service: Service, values: Mapping[str, Any]) -> Reply:
     if values["must_have_free"] and stats.slots_used >= stats.slots_total:
         raise Unavailable("no slot available")
     about = {"n_ctx": info.context_length, "speculative": True}
+    held = await _held(service, values["tenant"])
     return Reply(
         [
-            {"id": slot, **about, "is_processing": slot < stats.slots_used}
+            {"id": slot, **about, "is_processing": slot < stats.slots_used, **held.get(slot, {})}
             for slot in range(stats.slots_total)
         ]
     )
+
+
+async def _held(service: Service, tenant: str) -> dict[int, dict[str, int]]:
+    """What that key's slots hold, by their numbers; nothing where they cannot be saved."""
+    try:
+        done = await service.act_on_slot("", SlotAction(verb="look", tenant=tenant))
+    except SegueError:
+        return {}
+    return {
+        each.slot: {"n_prompt_tokens": each.num_prompt, "n_past": each.num_held}
+        for each in done.held
+    }
 
 
 ACTION_FIELDS = Table(
@@ -85,5 +98,5 @@ def _told(verb: SlotVerb, name: str, done: SlotResult) -> dict[str, Any]:
         case "restore":
             counts = {"n_restored": done.num_tokens, "n_read": done.num_bytes}
             return {"filename": name, **counts, "timings": {"restore_ms": took_ms}}
-        case "erase":
+        case _:
             return {"n_erased": done.num_tokens}

@@ -9,13 +9,15 @@ has those of requests without a number too, as long as none has named it: who ha
 """
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from segue.engine.request.job import Job
 from segue.engine.scheduling.memory import Memory
+from segue.engine.scheduling.prefix_cache import Match
 from segue.engine.seam import Mix
 from segue.errors import InvalidField, Unavailable
+from segue.types import HeldText
 
 _FIELD = "id_slot"
 _UNNAMED = -1  # the number of what requests without one leave
@@ -134,9 +136,8 @@ class ClientSlots:
                 f'"{_FIELD}": {key.number} that used the cache',
                 _FIELD,
             )
-        match = self._memory.left_of(text.tokens, text.salt)
-        # All prompts may begin alike: that is no reason to write a token over a file that has thousands.
-        if match is None or match.length < min(text.num_prompt, len(text.tokens)):
+        match = self._left(text)
+        if match is None:
             raise InvalidField(
                 f"slot {key.number} holds nothing any more: its place was needed, so send its prompt again",
                 _FIELD,
@@ -145,6 +146,21 @@ class ClientSlots:
         if slot is None:
             raise _full()
         return Held(slot, text.tokens[: match.length], text.adapters)
+
+    def held(self, tenant: str) -> Iterator[HeldText]:
+        """What that tenant's slots hold, of those that hold something."""
+        for number in range(self._num_slots):
+            text = self._texts.get(self._filled(SlotKey(tenant, number)))
+            if text is not None:
+                match = self._left(text)
+                yield HeldText(number, text.num_prompt, 0 if match is None else match.length)
+
+    def _left(self, text: SlotText) -> Match | None:
+        """What of it is in memory: its prompt at least. All prompts may begin alike: that is no reason to write a token
+        over a file that has thousands."""
+        match = self._memory.left_of(text.tokens, text.salt)
+        is_whole = match is not None and match.length >= min(text.num_prompt, len(text.tokens))
+        return match if is_whole else None
 
     def _filled(self, key: SlotKey) -> SlotKey:
         """Whose text that slot has."""

@@ -92,6 +92,8 @@ class SlotActions:
                 self._when_idle(asked, partial(self._hold, asked, access))
             case "erase":
                 self._when_idle(asked, partial(self._erase, asked))
+            case "look":
+                self._on_steps(asked, partial(self._look, asked))
             case "restore":
                 self._on_files(asked, partial(self._check, asked, access))
 
@@ -105,7 +107,7 @@ class SlotActions:
                 "Slots of this model can be neither saved nor restored: only Segue's own kernels write out what they "
                 "hold, and another runner computes it"
             )
-        if action.verb != "erase":
+        if action.verb in ("save", "restore"):
             check_name(action.filename)
         return Path(self._folder.path), self._access
 
@@ -232,6 +234,9 @@ class SlotActions:
 
     def _erase(self, asked: _Asked) -> None:
         asked.tell(SlotResult(num_tokens=self._slots.erase(asked.key)))
+
+    def _look(self, asked: _Asked) -> None:
+        asked.tell(SlotResult(held=tuple(self._slots.held(asked.action.tenant))))
 
     # --- what a file may be restored for ---------------------------------------------------------
 

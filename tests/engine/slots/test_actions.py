@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from segue.errors import EngineFault, InvalidField, OutOfSpace, Overloaded, Unavailable, Unsupported
-from segue.types import SlotResult
+from segue.types import HeldText, SlotResult
 from tests.engine.harness import ask
 from tests.engine.slots.acting import PROMPT, Acting, bench, labelled
 
@@ -75,6 +75,29 @@ def test_slot_0_that_was_named_has_no_other_text_when_its_own_is_gone(tmp_path: 
     acting.bench.run(labelled("private", use_cache=False))
     with pytest.raises(InvalidField, match="slot 0 holds nothing"):
         acting.done("save")
+
+
+def test_a_look_tells_a_key_what_its_slots_hold(tmp_path: Path) -> None:
+    acting = Acting(bench(num_slots=3), tmp_path)
+    assert acting.done("look").held == ()
+    acting.bench.run(labelled("nineteen", slot=None))
+    acting.bench.run(labelled("three", slot=2))
+    assert acting.done("look").held == (HeldText(0, 8, 15), HeldText(2, 5, 12))
+    acting.bench.run(labelled("one"), labelled("four", slot=4, tenant="ann", cache_salt="ann"))
+    assert acting.done("look", tenant="ann").held == (HeldText(1, 4, 11),)
+    held = {each.slot: each for each in acting.done("look").held}
+    assert held[0] == HeldText(0, 3, 10)
+    assert held[0].num_held == acting.done("save").num_tokens
+
+
+def test_a_look_tells_what_is_in_memory_no_more(tmp_path: Path) -> None:
+    acting = Acting(bench(num_slots=2), tmp_path)
+    acting.bench.run(labelled("three", slot=1))
+    acting.bench.run(ask("of others", max_tokens=3))
+    acting.bench.run(ask("and of others", max_tokens=3))
+    assert acting.done("look").held == (HeldText(0, 13, 15), HeldText(1, 5, 0))
+    with pytest.raises(InvalidField, match="holds nothing any more"):
+        acting.done("save", 1)
 
 
 @pytest.mark.parametrize("can_trim", [True, False])
