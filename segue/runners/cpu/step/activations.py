@@ -18,15 +18,14 @@ from segue.runners.cpu.emit import (
 )
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.lanes import (
+from segue.runners.cpu.step.vectors.elementwise import (
     ROW_IN,
     ROW_OUT,
     elementwise,
-    exp,
     multiply_into,
-    sigmoid,
     vectors,
 )
+from segue.runners.cpu.step.vectors.functions import exp, sigmoid
 
 _CUBE, _ROOT = 0.044715, 1.5957691216057308  # twice the root of 2 / pi
 _CLAMP, _STEEPNESS = 7.0, 1.702

@@ -31,8 +31,9 @@ from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.products.kernels import ADAPTED, OUTPUTS
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.lanes import dot, vectors
 from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.vectors.elementwise import vectors
+from segue.runners.cpu.step.vectors.rows import dot
 
 _BYTES = {FLOATS: 64, f32: 4}
 _ZEROS = {FLOATS: None, f32: 0.0}

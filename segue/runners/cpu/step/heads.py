@@ -10,8 +10,10 @@ from segue.runners.cpu.step.attention.loading import LINE
 from segue.runners.cpu.step.attention.scratch import BLOCK, TILE_ROWS
 from segue.runners.cpu.step.attention.storing import put_key, put_value
 from segue.runners.cpu.step.attention.tiles import fetch_ahead
-from segue.runners.cpu.step.lanes import add_into, norm, quantise, rotate, scale
 from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.vectors.elementwise import add_into, scale
+from segue.runners.cpu.step.vectors.rotation import rotate
+from segue.runners.cpu.step.vectors.rows import norm, quantise
 
 # Words of an instruction of either phase.
 (

@@ -16,8 +16,10 @@ from segue.runners.cpu.step.atomics import fetch_add, real, word
 from segue.runners.cpu.step.attention.attend import attend
 from segue.runners.cpu.step.attention.scratch import BLOCK
 from segue.runners.cpu.step.attention.storing import put_value
-from segue.runners.cpu.step.lanes import norm, quantise, rotate, scale
 from segue.runners.cpu.step.pieces import finish, over_rows, piece
+from segue.runners.cpu.step.vectors.elementwise import scale
+from segue.runners.cpu.step.vectors.rotation import rotate
+from segue.runners.cpu.step.vectors.rows import norm, quantise
 
 # Words of all instructions but LATENT_PRODUCTS.
 (

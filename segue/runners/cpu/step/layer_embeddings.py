@@ -7,9 +7,10 @@ from segue.runners.cpu.products.product import take_row
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.lanes import add_into, norm, quantise, scale
 from segue.runners.cpu.step.pieces import finish, over_rows
 from segue.runners.cpu.step.rows import token_of
+from segue.runners.cpu.step.vectors.elementwise import add_into, scale
+from segue.runners.cpu.step.vectors.rows import norm, quantise
 
 # Words of LAYER_INPUTS.
 (

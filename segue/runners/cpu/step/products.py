@@ -11,12 +11,9 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate, limited_gate
 from segue.runners.cpu.step.adapters import add_adapted
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.lanes import (
-    add_into,
-    clamp,
-    quantise,
-)
 from segue.runners.cpu.step.pieces import block_of_rows, finish, piece
+from segue.runners.cpu.step.vectors.elementwise import add_into, clamp
+from segue.runners.cpu.step.vectors.rows import quantise
 
 
 @compiled

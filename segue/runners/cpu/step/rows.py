@@ -11,19 +11,17 @@ from segue.runners.cpu.kernel import FLOAT, INT, VOID, compiled, define
 from segue.runners.cpu.products.product import take_row
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
-from segue.runners.cpu.step.lanes import (
+from segue.runners.cpu.step.pieces import finish, over_rows
+from segue.runners.cpu.step.vectors.elementwise import (
     add_into,
-    capped,
     clamp,
     copy,
     multiply_by_sigmoid,
-    norm,
-    quantise,
+    multiply_by_softplus,
     scale,
-    sigmoid_of,
 )
-from segue.runners.cpu.step.pieces import finish, over_rows
-from segue.runners.cpu.step.recurrent.decay import multiply_by_softplus, softplus_of
+from segue.runners.cpu.step.vectors.functions import capped, sigmoid_of, softplus_of
+from segue.runners.cpu.step.vectors.rows import norm, quantise
 
 _CHUNK = 4  # rows that a thread takes at a time
 _COLUMNS = 4096  # logits that a thread takes at a time

@@ -49,7 +49,7 @@ from segue.runners.cpu.step.attention.tiles import (
     score_few,
     score_tiles,
 )
-from segue.runners.cpu.step.lanes import add_into, add_scaled, clear, copy
+from segue.runners.cpu.step.vectors.elementwise import add_into, add_scaled, clear, copy
 
 
 @compiled

@@ -36,7 +36,7 @@ from segue.runners.cpu.step.attention.loading import (
 )
 from segue.runners.cpu.step.attention.scratch import BLOCK, ROW_BYTES
 from segue.runners.cpu.step.attention.tiles import by_rows, is_wide
-from segue.runners.cpu.step.lanes import vectors
+from segue.runners.cpu.step.vectors.elementwise import vectors
 
 ARE_COPIED = isinstance(KEPT, Codes)  # even if the rows are few
 # Rows and tokens worked on together: 24 sums in registers of 512 bits, 6 in narrower ones.

@@ -37,14 +37,8 @@ from segue.runners.cpu.emit import (
 from segue.runners.cpu.kernel import FLOAT, INT, VOID, define
 from segue.runners.cpu.step.attention.scratch import BITS_PER_NAT, ROW_BYTES, SUM_BYTES
 from segue.runners.cpu.step.attention.tiles import is_wide
-from segue.runners.cpu.step.lanes import (
-    capped,
-    exp,
-    maximum,
-    nearest,
-    powers_of_2,
-    vectors,
-)
+from segue.runners.cpu.step.vectors.elementwise import vectors
+from segue.runners.cpu.step.vectors.functions import capped, exp, maximum, nearest, powers_of_2
 
 NOTHING = -1e30  # below every score
 # A score so far below the greatest adds nothing to what a row takes. Shares above give normal products with all values.

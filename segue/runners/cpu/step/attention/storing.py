@@ -32,7 +32,8 @@ from segue.runners.cpu.step.attention.kv_formats import (
 from segue.runners.cpu.step.attention.loading import kv_type
 from segue.runners.cpu.step.attention.scratch import BLOCK
 from segue.runners.cpu.step.halves import bounded, lane, narrowed, put_halves, widened_words
-from segue.runners.cpu.step.lanes import absolute, maximum, nearest, vectors
+from segue.runners.cpu.step.vectors.elementwise import vectors
+from segue.runners.cpu.step.vectors.functions import absolute, maximum, nearest
 
 _MOST = 127.0  # of a code
 

@@ -14,15 +14,6 @@ from segue.runners.cpu.products.product import product
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step import products as words
 from segue.runners.cpu.step.atomics import fetch_add, put_word, real, word
-from segue.runners.cpu.step.lanes import (
-    add_into,
-    add_scaled,
-    dot,
-    norm,
-    quantise,
-    scale,
-    sigmoid_of,
-)
 from segue.runners.cpu.step.mixture.routing import (
     ACTIVE,
     CHOSEN,
@@ -36,6 +27,9 @@ from segue.runners.cpu.step.mixture.routing import (
 )
 from segue.runners.cpu.step.pieces import finish, over_rows, piece
 from segue.runners.cpu.step.products import gated_unit
+from segue.runners.cpu.step.vectors.elementwise import add_into, add_scaled, scale
+from segue.runners.cpu.step.vectors.functions import sigmoid_of
+from segue.runners.cpu.step.vectors.rows import dot, norm, quantise
 
 TAKES_FLOATS, WEIGHS = 1, 2  # words of GATHER. WEIGHS: rows are multiplied by their shares
 DOWN, OUT = 1, 2  # words of EXPERTS_DOWN and COMBINE

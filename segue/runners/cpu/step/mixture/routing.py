@@ -10,8 +10,8 @@ from segue.runners.cpu.kernel import FLOAT, INT, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import put_real, put_word, real, word
 from segue.runners.cpu.step.attention.softmax import exp_one
-from segue.runners.cpu.step.lanes import sigmoid_of
 from segue.runners.cpu.step.pieces import over_rows
+from segue.runners.cpu.step.vectors.functions import sigmoid_of
 
 _LEAST_SHARE = 6.103515625e-5  # lower bound for the sum of the chosen shares: no division by 0
 _LOWEST = -3e38  # no score counts as lower

@@ -12,9 +12,10 @@ from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.products.product import take_row
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.lanes import clear, copy, norm, quantise, scale
 from segue.runners.cpu.step.pieces import finish
 from segue.runners.cpu.step.rows import token_of
+from segue.runners.cpu.step.vectors.elementwise import clear, copy, scale
+from segue.runners.cpu.step.vectors.rows import norm, quantise
 
 # Words of PAIR; the first has the code (phase.py). EMBEDDING: matrix; the norms' weights; NORM: their kind.
 EMBEDDING, EMBEDDING_SCALE, TOKEN_NORM, MADE_NORM, NORM, EPSILON = range(2, 8)

@@ -26,15 +26,9 @@ from segue.runners.cpu.kernel import FLOAT, INT, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.lanes import (
-    ROW_IN,
-    ROW_OUT,
-    elementwise,
-    quantise,
-    row_sum,
-    vectors,
-)
 from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.vectors.elementwise import ROW_IN, ROW_OUT, elementwise, vectors
+from segue.runners.cpu.step.vectors.rows import quantise, row_sum
 
 # Words; the first has the code (phase.py). BOTH: f32 [rows][gates, then ups]; DEVIATIONS: above the mean.
 BOTH, COLUMNS, DEVIATIONS, ACTIVATION = range(2, 6)

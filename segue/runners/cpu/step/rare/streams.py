@@ -28,19 +28,17 @@ from segue.runners.cpu.emit import (
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import fetch_add, put_real, real, word
-from segue.runners.cpu.step.lanes import (
+from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.vectors.elementwise import (
     add_into,
-    capped,
     clear,
     copy,
-    dot,
     multiply,
-    norm,
-    quantise,
     scale,
     vectors,
 )
-from segue.runners.cpu.step.pieces import finish
+from segue.runners.cpu.step.vectors.functions import capped
+from segue.runners.cpu.step.vectors.rows import dot, norm, quantise
 
 _LANES = 16
 _LEAST_LENGTH = 1e-30  # of a row: one of zeros has no direction that could be made longer

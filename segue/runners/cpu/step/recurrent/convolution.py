@@ -10,7 +10,8 @@ from segue.runners.cpu.emit import Builder, Value, fma
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import word
-from segue.runners.cpu.step.lanes import (
+from segue.runners.cpu.step.recurrent.spans import over_columns
+from segue.runners.cpu.step.vectors.elementwise import (
     ROW_IN,
     ROW_IN_OUT,
     add_into,
@@ -19,10 +20,9 @@ from segue.runners.cpu.step.lanes import (
     elementwise,
     multiply,
     multiply_into,
-    quantise,
-    sigmoid,
 )
-from segue.runners.cpu.step.recurrent.spans import over_columns
+from segue.runners.cpu.step.vectors.functions import sigmoid
+from segue.runners.cpu.step.vectors.rows import quantise
 
 # Words of an instruction.
 (

@@ -21,16 +21,6 @@ from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import put_real, real, word
-from segue.runners.cpu.step.lanes import (
-    copy,
-    dot,
-    multiply_by_sigmoid,
-    multiply_into,
-    norm,
-    quantise,
-    scale,
-    sigmoid_of,
-)
 from segue.runners.cpu.step.recurrent.decay import bounded_decays, decay, decays
 from segue.runners.cpu.step.recurrent.delta_columns import (
     change,
@@ -51,6 +41,14 @@ from segue.runners.cpu.step.recurrent.matrices import (
     matrices_phase,
 )
 from segue.runners.cpu.step.recurrent.scratch import BETA, DECAY, NUMBERS, OVERLAP
+from segue.runners.cpu.step.vectors.elementwise import (
+    copy,
+    multiply_by_sigmoid,
+    multiply_into,
+    scale,
+)
+from segue.runners.cpu.step.vectors.functions import sigmoid_of
+from segue.runners.cpu.step.vectors.rows import dot, norm, quantise
 
 # Words of an instruction, after those of matrices.py.
 (

@@ -27,9 +27,7 @@ from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import put_real, real, word
 from segue.runners.cpu.step.halves import lane
-from segue.runners.cpu.step.lanes import copy, exp, norm, quantise, scale
 from segue.runners.cpu.step.pieces import over_rows
-from segue.runners.cpu.step.recurrent.decay import softplus_of
 from segue.runners.cpu.step.recurrent.passes import (
     STATES_AT_ONCE,
     after_row,
@@ -39,6 +37,9 @@ from segue.runners.cpu.step.recurrent.passes import (
 )
 from segue.runners.cpu.step.recurrent.scratch import STEP_BYTES
 from segue.runners.cpu.step.recurrent.spans import over_spans
+from segue.runners.cpu.step.vectors.elementwise import copy, scale
+from segue.runners.cpu.step.vectors.functions import exp, softplus_of
+from segue.runners.cpu.step.vectors.rows import norm, quantise
 
 # Words of SCAN.
 (

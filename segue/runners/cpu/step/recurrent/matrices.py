@@ -17,9 +17,9 @@ from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import word
 from segue.runners.cpu.step.attention.loading import fetch
-from segue.runners.cpu.step.lanes import clear, copy, vectors
 from segue.runners.cpu.step.recurrent.scratch import CHUNK, COLUMNS, MOST_PREPARED
 from segue.runners.cpu.step.recurrent.spans import Kernel, over_spans
+from segue.runners.cpu.step.vectors.elementwise import clear, copy, vectors
 
 # The first words of an instruction.
 (

@@ -17,9 +17,7 @@ from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import fetch_add, real, word
-from segue.runners.cpu.step.lanes import copy, norm, quantise, vectors
 from segue.runners.cpu.step.pieces import finish, over_rows
-from segue.runners.cpu.step.recurrent.decay import power_of_two, softplus
 from segue.runners.cpu.step.recurrent.passes import (
     STATES_AT_ONCE,
     after_row,
@@ -28,6 +26,9 @@ from segue.runners.cpu.step.recurrent.passes import (
     together,
 )
 from segue.runners.cpu.step.recurrent.scratch import SELECTIVE_BYTES, SELECTIVE_SIZE
+from segue.runners.cpu.step.vectors.elementwise import copy, vectors
+from segue.runners.cpu.step.vectors.functions import power_of_two, softplus
+from segue.runners.cpu.step.vectors.rows import norm, quantise
 
 _BROUGHT = 4 * SELECTIVE_SIZE  # bytes from dt to the columns times dt, of a row and of a change
 

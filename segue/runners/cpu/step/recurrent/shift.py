@@ -10,21 +10,20 @@ from segue.runners.cpu.emit import Builder, Value, floats, fma
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import word
-from segue.runners.cpu.step.lanes import (
+from segue.runners.cpu.step.pieces import over_rows
+from segue.runners.cpu.step.recurrent.convolution import input_of, keep_inputs
+from segue.runners.cpu.step.recurrent.spans import over_columns
+from segue.runners.cpu.step.vectors.elementwise import (
     ROW_IN,
     ROW_OUT,
     blend,
-    capped,
     clear,
     copy,
     elementwise,
     multiply_by_sigmoid,
-    quantise,
-    sigmoid,
 )
-from segue.runners.cpu.step.pieces import over_rows
-from segue.runners.cpu.step.recurrent.convolution import input_of, keep_inputs
-from segue.runners.cpu.step.recurrent.spans import over_columns
+from segue.runners.cpu.step.vectors.functions import capped, sigmoid
+from segue.runners.cpu.step.vectors.rows import quantise
 
 # Words of SHIFT.
 (

@@ -14,22 +14,6 @@ from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.activations import activate
 from segue.runners.cpu.step.atomics import put_real, real, word
-from segue.runners.cpu.step.lanes import (
-    ROW_IN,
-    ROW_IN_OUT,
-    ROW_OUT,
-    add_into,
-    copy,
-    dot,
-    elementwise,
-    exp,
-    multiply,
-    multiply_by_sigmoid,
-    multiply_into,
-    norm,
-    quantise,
-    scale,
-)
 from segue.runners.cpu.step.recurrent.columns import Change, Columns, column_kernels
 from segue.runners.cpu.step.recurrent.matrices import (
     HEADS,
@@ -47,6 +31,20 @@ from segue.runners.cpu.step.recurrent.scratch import (
     VALUES6,
     WKV6_PARTS,
 )
+from segue.runners.cpu.step.vectors.elementwise import (
+    ROW_IN,
+    ROW_IN_OUT,
+    ROW_OUT,
+    add_into,
+    copy,
+    elementwise,
+    multiply,
+    multiply_by_sigmoid,
+    multiply_into,
+    scale,
+)
+from segue.runners.cpu.step.vectors.functions import exp
+from segue.runners.cpu.step.vectors.rows import dot, norm, quantise
 
 _MOST = 5.0  # e^-(e^5) is as good as 0
 

@@ -9,22 +9,6 @@ from segue.runners.cpu.emit import Builder, Value, floats, fma
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.atomics import put_real, real, word
-from segue.runners.cpu.step.lanes import (
-    ROW_IN,
-    ROW_OUT,
-    add_scaled,
-    blend,
-    copy,
-    dot,
-    elementwise,
-    exp,
-    multiply,
-    multiply_into,
-    norm,
-    quantise,
-    scale,
-    sigmoid,
-)
 from segue.runners.cpu.step.recurrent.matrices import HEADS, OWN, SIZE, prefetch
 from segue.runners.cpu.step.recurrent.scratch import (
     BONUS,
@@ -39,6 +23,19 @@ from segue.runners.cpu.step.recurrent.scratch import (
     VALUES,
     WKV_PARTS,
 )
+from segue.runners.cpu.step.vectors.elementwise import (
+    ROW_IN,
+    ROW_OUT,
+    add_scaled,
+    blend,
+    copy,
+    elementwise,
+    multiply,
+    multiply_into,
+    scale,
+)
+from segue.runners.cpu.step.vectors.functions import exp, sigmoid
+from segue.runners.cpu.step.vectors.rows import dot, norm, quantise
 
 _FASTEST = -0.606531  # the logarithm of the least factor by which a key fades: -e^-0.5
 _LEAST_LENGTH = 1e-12  # of a key before it is made one of length 1

@@ -14,9 +14,9 @@ from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.words import float_word
-from segue.runners.cpu.step.recurrent.decay import power_of_two
 from segue.runners.cpu.step.recurrent.scratch import SELECTIVE_SIZE, scan_scratch
 from segue.runners.cpu.step.recurrent.selective import narrow_phase, part_phase, select_phase
+from segue.runners.cpu.step.vectors.functions import power_of_two
 from tests.runners.cpu.translation.test_functions import built
 
 Floats = NDArray[np.float32]

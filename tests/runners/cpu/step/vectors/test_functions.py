@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from segue.runners.cpu.emit import Builder, Value, load, store
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.memory import address
-from segue.runners.cpu.step.lanes import GROUP, powers_of_2, quantise
+from segue.runners.cpu.step.vectors.functions import powers_of_2
 from tests.runners.cpu.translation.test_functions import built
 
 
@@ -20,12 +20,6 @@ def raise_all(x: Any, count: Any) -> Any:
     """In place: powers of 2 of `count` vectors."""
     for i in range(count):
         raised(x + 64 * i)
-    return 0
-
-
-@compiled
-def round_all(x: Any, a: Any, scales: Any, groups: Any) -> Any:
-    quantise(x, a, scales, groups)
     return 0
 
 
@@ -50,19 +44,3 @@ def test_other_powers_of_2_are_off_by_no_more_than_two_units_of_the_last_place()
 def test_powers_below_all_normal_numbers_are_the_least_of_those() -> None:
     least = powers(np.array([-126.5, -127, -1000, -1e30, -np.inf, np.nan, -126, -126] * 2))
     np.testing.assert_array_equal(least, 2.0**-126)
-
-
-def test_what_is_no_number_is_not_lost_when_rows_are_rounded() -> None:
-    """Nor is it passed on to other groups. It was lost."""
-    rows = np.random.default_rng(1).standard_normal((2 * GROUP, 2, GROUP)).astype(np.float32)
-    for place in range(2 * GROUP):
-        rows[place, 0, place % GROUP] = np.nan if place < GROUP else -np.inf
-    codes = np.empty(rows.shape, np.int8)
-    scales = np.empty((*rows.shape[:2], 4), np.float32)
-    build = built(round_all, 4)
-    build(address(rows), address(codes), address(scales), rows.size // GROUP)
-    found = scales[..., 0]
-    assert np.isnan(found[:GROUP, 0]).all()
-    assert (found[GROUP:, 0] == np.inf).all()
-    sizes = np.abs(rows[:, 1]).max(-1)
-    np.testing.assert_array_equal(found[:, 1], sizes / np.float32(127))
