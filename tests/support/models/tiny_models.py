@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tests.support.models.architectures.alibi import ALIBI
+from tests.support.models.architectures.gemma import E4B, GEMMAS
+from tests.support.models.architectures.hybrids import HYBRIDS
+from tests.support.models.architectures.looped import LOOPED
+from tests.support.models.architectures.sigmoid_mixtures import SIGMOID_MIXTURES
+from tests.support.models.architectures.uncommon import UNCOMMON
+from tests.support.models.architectures.windowed import WINDOWED
 from tests.support.models.layers.tiny_latent import TinyLatent
-from tests.support.models.tiny_biased_models import ALIBI
-from tests.support.models.tiny_gemma_models import E4B, GEMMAS
-from tests.support.models.tiny_hybrid_models import HYBRIDS
-from tests.support.models.tiny_looped_models import LOOPED
-from tests.support.models.tiny_sigmoid_models import SIGMOID_MIXTURES
-from tests.support.models.tiny_uncommon_models import UNCOMMON
-from tests.support.models.tiny_windowed_models import WINDOWED
 from tests.support.models.tiny_writer import HEADS, HIDDEN, LAYER, WIDTH, Tiny, Value
 
 _AFTER = ("post_attention_norm", "post_ffw_norm")

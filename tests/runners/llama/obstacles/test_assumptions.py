@@ -15,7 +15,7 @@ from segue.runners.llama.obstacles.assumptions import assumptions_obstacle
 from segue.runners.llama.runner import LlamaRunner
 from tests.runners.cpu.architectures.test_architectures import MOST_MEDIAN_KL, TEXT, divergences
 from tests.runners.cpu.conftest import load
-from tests.support.models.tiny_biased_models import NORMED_MPT
+from tests.support.models.architectures.alibi import NORMED_MPT
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import HEADS, Tiny, Value, write
 

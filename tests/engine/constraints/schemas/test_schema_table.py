@@ -12,7 +12,7 @@ from segue.errors import InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "constraints.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "constraints.md"
 COMPILER = Compiler(FakeVocab(), VOCAB_SIZE)
 OLD = '"$schema": "http://json-schema.org/draft-07/schema#", '
 

@@ -1,0 +1,1 @@
+"""A tiny GGUF of every architecture: what its file has, by the families of segue/runners/cpu/architectures."""
