@@ -254,11 +254,17 @@ class Service(Protocol):
     async def convert(self, render: Callable[[T], Any], items: Sequence[T]) -> Any:
         """The items rendered, as a list; many of them beside the event loop, as the JSON of one."""
 
-    def adapters(self) -> list[ServedAdapter]:
-        """The LoRA adapters of the default model; the place of one is its number."""
+    async def load(self, model: str) -> None:
+        """Until it is up. Raises SegueError."""
 
-    async def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
-        """What requests get from now on that say nothing of adapters. Raises InvalidField."""
+    def unload(self, model: str) -> None:
+        """As soon as nobody uses it; the next request loads it again. Raises Forbidden where clients may not."""
+
+    def adapters(self, model: str) -> list[ServedAdapter]:
+        """Its LoRA adapters; the place of one is its number."""
+
+    async def apply_adapters(self, model: str, wanted: tuple[Adapter, ...]) -> None:
+        """What its requests get from now on that say nothing of adapters. Raises InvalidField."""
 
     async def act_on_slot(self, model: str, action: SlotAction) -> SlotResult:
         """Save, restore, erase or look at a client's slots, of a model that is loaded for it. Raises SegueError."""

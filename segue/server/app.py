@@ -58,6 +58,7 @@ def create_app(
         started=started,
         defaults=policy.defaults,
         served=metrics.served,
+        may_unload=policy.client_keep_alive,
     )
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)

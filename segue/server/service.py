@@ -14,7 +14,7 @@ from segue.bounds import LARGE_ANSWER_ITEMS
 from segue.dialects.base import NO_DEFAULTS, Call, Card
 from segue.dialects.fields.defaults import Defaults
 from segue.engine.seam import Engine, Models
-from segue.errors import SegueError, SetupError, Unavailable
+from segue.errors import Forbidden, SegueError, SetupError, Unavailable
 from segue.server.framing import encode
 from segue.types import (
     Adapter,
@@ -104,9 +104,11 @@ class ModelService:
         started: int,
         defaults: Defaults = NO_DEFAULTS,
         served: Callable[[str], Served],
+        may_unload: bool = True,
     ):
-        """`served`: what was counted of the requests of a model."""
+        """`served`: what was counted of the requests of a model. `may_unload`: whether clients may."""
         self._models = models
+        self._may_unload = may_unload
         self._served = served
         self.defaults = defaults
         self._started = started
@@ -165,11 +167,19 @@ class ModelService:
             return [render(item) for item in items]
         return await asyncio.to_thread(_encoded, render, items)
 
-    def adapters(self) -> list[ServedAdapter]:
-        return self._models.adapters(self._models.names[0])
+    async def load(self, model: str) -> None:
+        await open_engine(self._models, model)
 
-    async def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
-        await self._models.apply_adapters(self._models.names[0], wanted)
+    def unload(self, model: str) -> None:
+        if not self._may_unload:
+            raise Forbidden("Clients of this server unload no models (--no-client-keep-alive).")
+        self._models.keep(model, 0)
+
+    def adapters(self, model: str) -> list[ServedAdapter]:
+        return self._models.adapters(model)
+
+    async def apply_adapters(self, model: str, wanted: tuple[Adapter, ...]) -> None:
+        await self._models.apply_adapters(model, wanted)
 
     async def act_on_slot(self, model: str, action: SlotAction) -> SlotResult:
         if action.tenant:

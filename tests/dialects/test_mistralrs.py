@@ -112,3 +112,25 @@ def test_metrics_have_its_names() -> None:
         ("http_request_duration_seconds_count",): 0,
     }
     assert told | expected == told
+
+
+def test_a_model_is_unloaded_and_reloaded() -> None:
+    service, pages = OneCard(), {each.path: each for each in MISTRALRS.companions}
+
+    def told(what: str) -> Any:
+        page = pages[f"/v1/models/{what}"]
+        values = page.table.read({"model_id": "tiny"}).values
+
+        async def answered() -> Any:
+            return (await page.answer(service, values)).body
+
+        return asyncio.run(answered())
+
+    for what, status in [
+        ("unload", "unloaded"),
+        ("unload", "unloaded"),
+        ("status", "unloaded"),
+        ("reload", "loaded"),
+        ("reload", "loaded"),
+    ]:
+        assert told(what) == {"model_id": "tiny", "status": status}

@@ -25,8 +25,8 @@ OPERATIONS = [(path, method) for path, item in DOCUMENT["paths"].items() for met
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Served]:
-    """Its context is short, so that an answer without a limit is short too."""
-    served = serve(FakeLoader(context_length=48), "fake")
+    """Its context is short, so that an answer without a limit is short too; its model stays loaded."""
+    served = serve(FakeLoader(context_length=48), "fake", client_keep_alive=False)
     yield served
     served.stop()
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from segue.errors import Unavailable, UnknownModel
+from segue.errors import Forbidden, Unavailable, UnknownModel
 from segue.server.service import ModelService
 from segue.types import Served, Stats
 from tests.support.fakes import INFO, OneModel, ScriptedEngine, speak
@@ -53,3 +53,16 @@ def test_engine_questions(models: OneModel, service: ModelService) -> None:
             await service.stats("tiny")
 
     asyncio.run(main())
+
+
+def test_clients_unload_where_they_may(models: OneModel) -> None:
+    def service(may_unload: bool) -> ModelService:
+        return ModelService(
+            models, version="1", started=5, served=lambda _: Served(), may_unload=may_unload
+        )
+
+    with pytest.raises(Forbidden, match="--no-client-keep-alive"):
+        service(False).unload("tiny")
+    assert models.kept == []
+    service(True).unload("tiny")
+    assert models.kept == [("tiny", 0)]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from segue.dialects.base import Card
 from segue.engine.process.adapter_list import AdapterList
@@ -57,10 +58,16 @@ class OneCard:
     async def convert(self, render: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         return [render(item) for item in items]
 
-    def adapters(self) -> list[ServedAdapter]:
+    async def load(self, model: str) -> None:
+        self._card = replace(self._card, status="ok", info=self._card.known)
+
+    def unload(self, model: str) -> None:
+        self._card = replace(self._card, status="idle", info=None, remembered=self._card.info)
+
+    def adapters(self, model: str) -> list[ServedAdapter]:
         return self.list.served
 
-    async def apply_adapters(self, wanted: tuple[Adapter, ...]) -> None:
+    async def apply_adapters(self, model: str, wanted: tuple[Adapter, ...]) -> None:
         self.list.apply(wanted)
 
     async def act_on_slot(self, model: str, action: SlotAction) -> SlotResult:

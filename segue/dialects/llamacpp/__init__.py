@@ -5,7 +5,7 @@ from dataclasses import replace
 from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.infill_fields import describe_gap
-from segue.dialects.llamacpp import pages, slot_pages
+from segue.dialects.llamacpp import model_pages, pages, slot_pages
 from segue.dialects.llamacpp.chat import TEMPLATE_FIELDS, apply_template
 from segue.dialects.llamacpp.differences import DIFFERENCES
 from segue.dialects.llamacpp.fields import (
@@ -17,7 +17,6 @@ from segue.dialects.llamacpp.fields import (
     complain_as_schema,
 )
 from segue.dialects.llamacpp.infill import INFILL_FIELDS, lay_out_gap
-from segue.dialects.llamacpp.model_pages import models
 from segue.dialects.llamacpp.native import Native
 from segue.dialects.llamacpp.text import Completion
 from segue.dialects.openai.fields import check_candidates
@@ -103,14 +102,31 @@ LLAMACPP = Dialect(
             is_public=True,
         ),
         Companion("GET", "/v1/health", "The same.", pages.health, is_public=True),
-        Companion("GET", "/v1/models", "The served models.", models),
-        Companion("GET", "/models", "The same.", models),
-        Companion("GET", "/metrics", "Figures for Prometheus.", pages.metrics),
+        Companion("GET", "/v1/models", "The served models.", model_pages.models),
+        Companion("GET", "/models", "The same.", model_pages.models),
+        Companion(
+            "POST",
+            "/models/load",
+            "Load a model; answered once it is loaded.",
+            model_pages.load,
+            model_pages.LOAD_FIELDS,
+            is_native=True,
+        ),
+        Companion(
+            "POST",
+            "/models/unload",
+            "Unload a model as soon as nobody uses it.",
+            model_pages.unload,
+            model_pages.LOAD_FIELDS,
+            is_native=True,
+        ),
+        Companion("GET", "/metrics", "Figures for Prometheus.", pages.metrics, pages.WHICH),
         Companion(
             "GET",
             "/props",
             "The default settings and the model.",
             pages.Props(COMPLETION),
+            pages.WHICH,
             is_native=True,
         ),
         Companion(
@@ -145,6 +161,7 @@ LLAMACPP = Dialect(
             "/lora-adapters",
             "LoRA adapters, and the scales at which they are applied.",
             pages.list_adapters,
+            pages.WHICH,
             is_native=True,
         ),
         Companion(
@@ -155,6 +172,7 @@ LLAMACPP = Dialect(
             pages.ADAPTER_FIELDS,
             is_native=True,
             list_field=LORA.name,
+            adds_query=True,
         ),
         Companion("POST", "/props", "Answers 501: settings stay.", pages.set_props, is_native=True),
         *(

@@ -240,6 +240,19 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server looks at the flag first, and answers a missing name with 500.",
     ),
     Difference(
+        "Of several models `/models/load` answers once one is loaded, and `/models/unload` waits until nobody uses it. "
+        "`?model=` names the one that a page tells of, which loads none, whatever `autoload` says.",
+        "The server answers before a load has ended, and ends the requests of a model that is unloaded.",
+    ),
+    Difference(
+        "No request downloads or deletes a model; there is no `/models/sse`, and a model's `status` has no `args`.",
+        "Whoever may complete could fill the disk, and arguments name paths of the server.",
+    ),
+    Difference(
+        "`X-Conversation-Id` has no effect, and `/v1/stream` is a 404: a stream ends with its connection.",
+        "The server computes on for a client that is gone, and lets whoever knows that name read along.",
+    ),
+    Difference(
         "`/slots` tells which slots compute. With `--slot-save-path` it also tells of each slot that holds something "
         "for the API key that asks `n_prompt_tokens`, and as `n_past` how many tokens would be saved; 0: none are in "
         "memory any more.",

@@ -1,11 +1,16 @@
-"""`/v1/models`: the served models in OpenAI's layout, with llama.cpp's own figures, and beside it in Ollama's."""
+"""`/v1/models`: the served models in OpenAI's layout, with llama.cpp's own figures, and beside it in Ollama's; and
+loading and unloading of one."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from segue.dialects.base import Card, Reply, Service
+from segue.dialects.fields.table import Table
+from segue.dialects.llamacpp.pages import MODEL
 from segue.dialects.rendering import model_facts
 from segue.dialects.rendering.dates import timestamp
+from segue.errors import InvalidField
 from segue.types import ModelInfo
 
 # The numbers of its kinds of vocabulary, by the tokenizer's name in a GGUF.
@@ -33,6 +38,26 @@ async def models(service: Service, _: Mapping[str, Any]) -> Reply:
     )
 
 
+LOAD_FIELDS = Table((replace(MODEL, doc="The name of a served model.", required=True),))
+# The words of its server that routes to several models.
+STATUSES = {"ok": "loaded", "loading": "loading", "idle": "unloaded"}
+
+
+async def load(service: Service, values: Mapping[str, Any]) -> Reply:
+    """Answered once it is loaded, so that what is wrong with it is told."""
+    if service.card(values["model"]).status == "ok":
+        raise InvalidField("model is already running", "model")
+    await service.load(values["model"])
+    return Reply({"success": True})
+
+
+async def unload(service: Service, values: Mapping[str, Any]) -> Reply:
+    if service.card(values["model"]).status == "idle":
+        raise InvalidField("model is not running", "model")
+    service.unload(values["model"])
+    return Reply({"success": True})
+
+
 def _described(card: Card) -> dict[str, Any]:
     return {
         "id": card.name,
@@ -42,6 +67,7 @@ def _described(card: Card) -> dict[str, Any]:
         "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
         "created": card.created,
         "owned_by": "llamacpp",
+        "status": {"value": STATUSES[card.status]},
         "meta": None if card.known is None else _meta(card.known),
     }
 

@@ -14,7 +14,7 @@ from segue.dialects.llamacpp.metrics import METRICS
 from segue.dialects.llamacpp.settings import generation_settings
 from segue.dialects.rendering.prometheus import CONTENT_TYPE, exposition
 from segue.errors import Unavailable, Unsupported
-from segue.types import ModelInfo
+from segue.types import ModelInfo, Stats
 
 # --- tokens --------------------------------------------------------------------------------------
 
@@ -97,15 +97,20 @@ async def detokenize(service: Service, values: Mapping[str, Any]) -> Reply:
 # --- the server ----------------------------------------------------------------------------------
 
 LOADING = "Loading model"
+SLEEPING = "The model is not loaded: the next completion loads it, as /models/load does."
 _PROBE = Stamp(request_id="", public_id="", created=0, seed=-1, fingerprint="")
 
 
-def ready(service: Service) -> ModelInfo:
-    """The default model's facts. Raises Unavailable until it is loaded."""
-    info = service.card("").info
-    if info is None:
-        raise Unavailable(LOADING)
-    return info
+# Of several models the one that is looked at: there, a query of the server that routes to them.
+WHICH = Table((MODEL,))
+
+
+def ready(service: Service, model: str) -> ModelInfo:
+    """The model's facts. Raises Unavailable until it is loaded."""
+    card = service.meant(model)
+    if card.info is None:
+        raise Unavailable(LOADING if card.status == "loading" else SLEEPING)
+    return card.info
 
 
 async def health(service: Service, _: Mapping[str, Any]) -> Reply:
@@ -120,9 +125,12 @@ class Props:
 
     operation: Operation
 
-    async def __call__(self, service: Service, _: Mapping[str, Any]) -> Reply:
-        info = ready(service)
-        stats = await service.stats(info.name)
+    async def __call__(self, service: Service, values: Mapping[str, Any]) -> Reply:
+        card = service.meant(values["model"])
+        if card.known is None or card.status == "loading":
+            raise Unavailable(LOADING)
+        info = card.known
+        stats = await service.stats(info.name) if card.info else Stats()
         call = self.operation.parse({"prompt": [0]}, _PROBE, service.defaults)
         call = self.operation.fill(call, info, service.defaults)
         return Reply(
@@ -148,7 +156,7 @@ class Props:
                 "bos_token": info.bos_token,
                 "eos_token": info.eos_token,
                 "build_info": f"segue-{service.version}",
-                "is_sleeping": False,
+                "is_sleeping": card.info is None,
                 "cors_proxy_enabled": False,
                 # What llama.cpp has no word for: whether the same request gives the same bytes.
                 "deterministic": info.deterministic,
@@ -181,7 +189,7 @@ class Refusal:
         raise Unsupported(f"This server does not support {self.what}, only completions.")
 
 
-async def list_adapters(service: Service, _: Mapping[str, Any]) -> Reply:
+async def list_adapters(service: Service, values: Mapping[str, Any]) -> Reply:
     """In the order of their numbers. The scale is that of requests which say nothing of adapters."""
     return Reply(
         [
@@ -193,22 +201,22 @@ async def list_adapters(service: Service, _: Mapping[str, Any]) -> Reply:
                 "task_name": "",
                 "prompt_prefix": "",
             }
-            for number, adapter in enumerate(service.adapters())
+            for number, adapter in enumerate(service.adapters(values["model"]))
         ]
     )
 
 
-ADAPTER_FIELDS = Table((replace(LORA, required=True, doc="Adapters and their scales."),))
+ADAPTER_FIELDS = Table((MODEL, replace(LORA, required=True, doc="Adapters and their scales.")))
 
 
 async def apply_adapters(service: Service, values: Mapping[str, Any]) -> Reply:
     """The body is the list itself."""
-    await service.apply_adapters(values["adapters"])
+    await service.apply_adapters(values["model"], values["adapters"])
     return Reply({"success": True})
 
 
-async def metrics(service: Service, _: Mapping[str, Any]) -> Reply:
-    stats = await service.stats(ready(service).name)
+async def metrics(service: Service, values: Mapping[str, Any]) -> Reply:
+    stats = await service.stats(ready(service, values["model"]).name)
     headers = (
         ("content-type", CONTENT_TYPE),
         ("process-start-time-unix", f"{service.card('').created}"),

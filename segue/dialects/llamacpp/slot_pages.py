@@ -13,6 +13,7 @@ from segue.types import SlotAction, SlotResult, SlotVerb
 
 SLOTS_FIELDS = Table(
     (
+        MODEL,
         Field(
             "fail_on_no_slot",
             LaxFlag(Boolean()),
@@ -25,12 +26,12 @@ SLOTS_FIELDS = Table(
 
 
 async def slots(service: Service, values: Mapping[str, Any]) -> Reply:
-    info = ready(service)
+    info = ready(service, values["model"])
     stats = await service.stats(info.name)
     if values["must_have_free"] and stats.slots_used >= stats.slots_total:
         raise Unavailable("no slot available")
     about = {"n_ctx": info.context_length, "speculative": True}
-    held = await _held(service, values["tenant"])
+    held = await _held(service, info.name, values["tenant"])
     return Reply(
         [
             {"id": slot, **about, "is_processing": slot < stats.slots_used, **held.get(slot, {})}
@@ -39,10 +40,10 @@ async def slots(service: Service, values: Mapping[str, Any]) -> Reply:
     )
 
 
-async def _held(service: Service, tenant: str) -> dict[int, dict[str, int]]:
+async def _held(service: Service, model: str, tenant: str) -> dict[int, dict[str, int]]:
     """What that key's slots hold, by their numbers; nothing where they cannot be saved."""
     try:
-        done = await service.act_on_slot("", SlotAction(verb="look", tenant=tenant))
+        done = await service.act_on_slot(model, SlotAction(verb="look", tenant=tenant))
     except SegueError:
         return {}
     return {

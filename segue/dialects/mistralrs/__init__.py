@@ -109,6 +109,11 @@ DIFFERENCES = (
         "The system looks for `generation_config.json` beside the file, which has what the original model had.",
     ),
     Difference(
+        "`/v1/models/unload` waits until nobody uses the model, and a reload that fails is a 503. There is no "
+        "`/v1/models/tune`.",
+        "The system answers a failed reload with 200 and `internal_error`.",
+    ),
+    Difference(
         "Ids are unique; `system_fingerprint` is `local` all the same.",
         "The system counts its answers from 0 with every start.",
     ),

@@ -1,5 +1,6 @@
 """What mistral.rs's server tells about itself: models, health."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,6 +44,23 @@ async def status(service: Service, values: Mapping[str, Any]) -> Reply:
     return Reply({"model_id": name, "status": found})
 
 
+async def unload(service: Service, values: Mapping[str, Any]) -> Reply:
+    name = values["model"]
+    with contextlib.suppress(UnknownModel):
+        if service.card(name).status != "idle":
+            service.unload(name)
+            return Reply({"model_id": name, "status": "unloaded"})
+    return await status(service, values)
+
+
+async def reload(service: Service, values: Mapping[str, Any]) -> Reply:
+    """Answered once it is loaded."""
+    with contextlib.suppress(UnknownModel):
+        if service.card(values["model"]).status == "idle":
+            await service.load(values["model"])
+    return await status(service, values)
+
+
 async def health(service: Service, _: Mapping[str, Any]) -> Reply:
     return Reply("OK")
 
@@ -56,6 +74,14 @@ PAGES = (
     Companion("GET", "/v1/models", "The served models.", models),
     Companion("POST", "/v1/models/status", "Whether one is loaded.", status, STATUS_FIELDS),
     Companion("GET", "/metrics", "Figures for Prometheus.", metrics),
+    Companion(
+        "POST",
+        "/v1/models/unload",
+        "Unload one as soon as nobody uses it.",
+        unload,
+        STATUS_FIELDS,
+    ),
+    Companion("POST", "/v1/models/reload", "Load one again.", reload, STATUS_FIELDS),
     Companion("GET", "/health", "Whether the server runs.", health, is_public=True),
     Companion("GET", "/", "The same.", health, is_public=True),
 )

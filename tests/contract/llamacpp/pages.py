@@ -26,6 +26,22 @@ PAGES = [
     ),
     Case("token prompt", "/llamacpp/tokenize", {}, answer={"tokens": []}, source="B.1 /tokenize"),
     Case(
+        "error",
+        "/llamacpp/models/load",
+        {"model": MODEL},
+        status=400,
+        answer=error("model is already running"),
+        source="tools/server/README.md: POST /models/load",
+    ),
+    Case(
+        "error",
+        "/llamacpp/models/unload",
+        {"model": "nobody"},
+        status=404,
+        answer=error(Like(r"model 'nobody' not found.*"), 404, "not_found_error"),
+        source="tools/server/README.md: POST /models/unload",
+    ),
+    Case(
         "token prompt",
         "/llamacpp/detokenize",
         {"tokens": [104, 105]},
@@ -127,6 +143,7 @@ PAGES = [
                     "object": "model",
                     "created": NUMBER,
                     "owned_by": "llamacpp",
+                    "status": {"value": "loaded"},
                     "meta": {
                         "vocab_type": 2,
                         "n_vocab": 264,
