@@ -46,6 +46,14 @@ _SLOW_S = 0.02  # of the processor, for one mask: then a token may take as long 
 _MAX_FORCED = 64  # tokens known ahead
 _STACK_BYTES = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
 _TOO_FEW_ITEMS = "Too many items"  # llguidance's words
+_TOO_LONG = (
+    "lexer precomputation failed"  # its words too, which name limits that no caller can change
+)
+_TOO_MUCH = "too much work"
+_LAZY_ADVICE = (
+    "; triggers that begin in many ways, and may each begin within others, are dear: let them begin alike, with "
+    "what is rare in them, such as <call:"
+)
 _stack_size = threading.Lock()  # it is set for the whole process, while a thread may be started
 _MAKERS = ThreadPoolExecutor(2, "compile", initializer=step_back)
 
@@ -178,6 +186,8 @@ def reason(error: str) -> str:
         return "no text matches it"
     if _TOO_FEW_ITEMS in error:
         return "it is too ambiguous: there are too many ways to read what may come next"
+    if error.startswith(_TOO_LONG):
+        return "it takes too much work to find what may come first"
     return error.split("\n<", 1)[0].split("<backtrace>", 1)[0].strip()[:1000]
 
 
@@ -215,7 +225,8 @@ class Compiler:
         except TriggerError as error:
             raise InvalidField(f"{error.param}: {error}", error.param.partition("[")[0]) from None
         except GrammarError as error:
-            said = f"{constraint.param}{constraint.within}: {error}{read_as(constraint)}"
+            advice = _LAZY_ADVICE if constraint.triggers and _TOO_MUCH in f"{error}" else ""
+            said = f"{constraint.param}{constraint.within}: {error}{advice}{read_as(constraint)}"
             raise InvalidField(said, constraint.param) from None
         self._keep(constraint, grammar, len(written.text))
         return grammar

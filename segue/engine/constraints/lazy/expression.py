@@ -84,7 +84,7 @@ class _Ways:
     def _add(self, number: int, target: int, way: Node) -> None:
         self._left -= 1
         if self._left < 0:
-            raise GrammarError("the triggers are too entangled")
+            raise GrammarError("it takes too much work to look out for the triggers")
         whole = self._ways[number][target] = _either(self._ways[number].get(target), way)
         self._work.spend(_WAY + len(children(whole)) // 4)
         self._into[target].add(number)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from segue.engine.constraints.compiler import Compiler, Grammar
+from segue.engine.constraints.compiler import Compiler, Grammar, reason
 from segue.errors import InvalidField
 from segue.runners.llama.vocab import LlamaVocab
 from segue.types import Constraint, ConstraintKind, Trigger
@@ -66,6 +66,15 @@ def test_a_text_is_a_trigger_from_its_first_character_on(made: Compiler) -> None
     for bad in ("<tool>", "x<tool>ab", "<tool>d!", "<tool>ab! more", "<tool>ab!<tool>ab!"):
         assert not is_whole(grammar, bad), bad
     assert is_whole(grammar, "a", SAY, "<to", THINK, "ol>")  # a token's text stands between
+
+
+def test_words_that_may_begin_within_each_other_are_told_to_begin_alike(made: Compiler) -> None:
+    """llguidance's words asked the caller to raise a limit."""
+    rng = random.Random(1)
+    words = ["".join(rng.choices("abcdefghijklmnop", k=8)) for _ in range(60)]
+    with pytest.raises(InvalidField, match=r"too much work .*let them begin alike"):
+        of(made, 'root ::= [a-z]+ "!"', *(Trigger("word", word) for word in words))
+    assert "raise" not in reason("lexer precomputation failed; either raise a limit or do not ask")
 
 
 def test_a_text_that_is_one_token_is_that_token(made: Compiler) -> None:
