@@ -92,7 +92,7 @@ values = st.recursive(
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_any_json_is_a_call_or_a_request_error(name: str, data: st.DataObject) -> None:
     """One to four fields of a good request hold something odd: a 400 that says which, or a call."""
     operation = OPERATIONS[name]

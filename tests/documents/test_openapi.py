@@ -47,7 +47,7 @@ def test_no_request_breaks_the_server(server: Served, path: str, method: str) ->
     operation = schema()[path][method]
 
     @settings(
-        max_examples=12,
+        max_examples=8,
         phases=[Phase.generate],
         derandomize=True,
         database=None,

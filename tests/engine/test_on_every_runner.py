@@ -26,7 +26,7 @@ def loaded(request: pytest.FixtureRequest, tiny_gguf: Path) -> Iterator[Loaded]:
         return
     if request.param == "llama":
         loaded = LlamaLoader(
-            str(tiny_gguf), "tiny", context_length=256, num_slots=32, threads=2, kv_precision="f32"
+            str(tiny_gguf), "tiny", context_length=256, num_slots=32, threads=1, kv_precision="f32"
         )()
     else:
         cache = str(config.load({}).cache_dir)

@@ -26,6 +26,7 @@ from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
 
 CELLS = 32
+NUM = 20  # requests
 KIND = gguf.GGMLQuantizationType.Q8_0
 PLAIN, SHARED, STATES, MAMBA = "llama", "gemma4, embeddings of layers", "qwen35", "granitehybrid"
 WORDS = Constraint(kind="regex", value=r"((the rain )?(aab|aba))*\.")
@@ -78,11 +79,11 @@ def loaded(folder: Path) -> Iterator[Loaded]:
 
 
 def requests(seed: int) -> list[CompletionRequest]:
-    """32 of all sorts; those with the same seed ask for the same."""
+    """Of all sorts; those with the same seed ask for the same."""
     draw = random.Random(seed)
     words = [" the", " and", "rain", " an", "other", ", ", "é", "then "]
     asked = []
-    for number in range(32):
+    for number in range(NUM):
         prompt = "".join(draw.choices(words, k=draw.randint(1, 40)))
         sampling = Sampling(
             temperature=draw.choice([0.0, 0.2, 0.7, 1.0, 1.5]),
@@ -123,11 +124,11 @@ def empty(loaded: Loaded) -> None:
         loaded.runner.free(slot)
 
 
-@pytest.mark.parametrize("chunk_rows", [16, 64, 512])
+@pytest.mark.parametrize("chunk_rows", [16, 512])
 def test_among_others_and_in_chunks(loaded: Loaded, alone: list[object], chunk_rows: int) -> None:
     stories = bench(loaded, chunk_rows).run(*requests(1), *requests(2))
     empty(loaded)
-    assert [story.essence for story in stories[:32]] == alone
+    assert [story.essence for story in stories[:NUM]] == alone
 
 
 def test_with_a_warm_cache(loaded: Loaded, alone: list[object]) -> None:
@@ -137,7 +138,7 @@ def test_with_a_warm_cache(loaded: Loaded, alone: list[object]) -> None:
         crowd.run(*requests(1))
     again = crowd.run(*requests(1))
     empty(loaded)
-    assert sum(story.done.usage.cached_tokens for story in again if story.done) > 500
+    assert sum(story.done.usage.cached_tokens for story in again if story.done) > 300
     assert [story.essence for story in again] == alone
 
 
@@ -157,7 +158,7 @@ def test_an_answer_that_comes_back_as_prompt(loaded: Loaded) -> None:
 def test_with_so_little_memory_that_sequences_are_preempted(
     folder: Path, alone: list[object]
 ) -> None:
-    loaded = load(folder, 9, context_length=256)  # 288 cells for some 40 sequences
+    loaded = load(folder, 8, context_length=256)  # 256 cells for some 25 sequences
     crowd = bench(loaded)
     stories = crowd.run(*requests(1))
     assert crowd.scheduler.stats.preemptions > 0
@@ -253,18 +254,20 @@ def shifting(seed: int) -> list[CompletionRequest]:
 
 
 def test_answers_that_go_on_past_their_context(folder: Path) -> None:
-    """Alone, and among others with so little memory that they are preempted. Each window is a text of its own."""
+    """Alone, and among others, in other chunks, with so little memory that they are preempted.
+
+    Each window is a text of its own.
+    """
     loaded = load(folder, 8, context_length=CONTEXT)
     alone = []
     for request in shifting(1):
         alone.append(bench(loaded).run(request)[0])
         empty(loaded)
-    for chunk_rows in (16, 64):
-        crowd = bench(loaded, chunk_rows)
-        together = crowd.run(*shifting(1))
-        empty(loaded)
-        assert crowd.scheduler.stats.preemptions > 0
-        assert [story.essence for story in together] == [story.essence for story in alone]
+    crowd = bench(loaded, chunk_rows=16)
+    together = crowd.run(*shifting(1))
+    empty(loaded)
+    assert crowd.scheduler.stats.preemptions > 0
+    assert [story.essence for story in together] == [story.essence for story in alone]
     for request, story in zip(shifting(1), alone, strict=True):
         assert story.finished[0].num_dropped > 50
         if request.logprobs is not None:

@@ -18,8 +18,8 @@ from segue.server.admission.request_caps import Caps
 from tests.support.live import Live
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="f")
-PARSE_EXAMPLES = 60
-HTTP_EXAMPLES = 15
+PARSE_EXAMPLES = 40
+HTTP_EXAMPLES = 10
 
 End = tuple[Dialect, Operation | Companion]
 OPERATIONS: list[End] = [(d, end) for d in DIALECTS for end in d.operations]

@@ -16,7 +16,7 @@ Logits = NDArray[np.float32]
 Case = tuple[Callable[[Candidates], None], Reference]
 
 TOLERANCE = 1e-5
-NUM_CASES = 300
+NUM_CASES = 150
 
 
 def distribution(rng: np.random.Generator, number: int) -> Logits:

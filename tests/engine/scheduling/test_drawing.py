@@ -70,7 +70,7 @@ def samplings() -> st.SearchStrategy[Sampling]:
         st.tuples(samplings(), st.sampled_from([None, 2]), st.booleans()), min_size=1, max_size=5
     )
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_answers_are_those_without_it(many: list[tuple[Sampling, int | None, bool]]) -> None:
     word = Constraint(kind="regex", value="[a-d]{3,9}", param="regex")
     requests = [

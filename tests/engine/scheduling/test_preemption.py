@@ -79,7 +79,7 @@ def preempt(crowd: Bench, chance: random.Random) -> int:
     return len(victims)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     asked=st.lists(anything(), min_size=1, max_size=3),
     script=st.sampled_from(SCRIPTS),

@@ -143,7 +143,7 @@ def shifting(draw: st.DrawFn) -> tuple[CompletionRequest, str]:
     return request, prompt
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     asked=st.lists(shifting(), min_size=1, max_size=3),
     script=st.sampled_from(SCRIPTS),

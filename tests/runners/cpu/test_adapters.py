@@ -174,7 +174,7 @@ def test_every_architecture_computes_what_llama_cpp_does(tmp_path: Path, name: s
     lora = write_tiny_lora(tmp_path / "l.gguf", path, names=named, architecture=architecture)
     assert obstacle(path, [str(lora)]) is None
     ours, theirs = (
-        load(path, adapters={"l": str(lora)}),
+        load(path, adapters={"l": str(lora)}, threads=1),
         LlamaRunner(str(path), threads=1, kv_precision="f32", adapters={"l": str(lora)}),
     )
     mix: Mix = ((0, 0.8),)

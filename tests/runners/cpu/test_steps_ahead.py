@@ -152,7 +152,7 @@ def steps_of(num_writings: int) -> st.SearchStrategy[list[list[int]]]:
     return st.lists(rows, min_size=1, max_size=12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data(), num_writings=st.integers(1, 6), seed=st.integers(0, 2**32))
 def test_chains_of_steps_give_what_single_steps_give(
     runners: list[CpuRunner], data: st.DataObject, num_writings: int, seed: int

@@ -308,7 +308,7 @@ def test_alternatives_that_can_never_be_finished_are_left_out() -> None:
     assert grammar.matcher.deep_copy().validate_tokens(list(b"b")) == 0
 
 
-@pytest.mark.parametrize("seed", range(0, 90, 10))
+@pytest.mark.parametrize("seed", range(0, 60, 10))
 def test_random_constraints_are_judged_alike(seed: int) -> None:
     """By the jsonschema package, by re and by a recogniser, which know nothing of this compiler."""
     schemas, regexes, grammars = Findings(), Findings(), Findings()

@@ -112,7 +112,7 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
     return ask(draw(text) * draw(picked([1, 3])), **fields)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(asked=st.lists(requests(), min_size=1, max_size=6), seed=st.integers(0, 2**32))
 def test_answers_and_events_are_those_of_single_steps(
     asked: list[CompletionRequest], seed: int

@@ -137,7 +137,7 @@ def single_steps(runner: CpuRunner, loaded: Loaded) -> Bench:
 
 
 @pytest.mark.parametrize("kind", [penalised, held])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(2, 8))
 def test_answers_are_those_of_single_steps(
     loaded: Loaded, kind: Callable[[random.Random], CompletionRequest], seed: int, count: int

@@ -119,7 +119,7 @@ def impatient(masks: LazyMasks, seed: int = 0, can_give_back: int = 0, **limits:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(asked=st.lists(held(), min_size=1, max_size=6), seed=st.integers(0, 2**32))
 def test_answers_are_those_of_single_steps(asked: list[CompletionRequest], seed: int) -> None:
