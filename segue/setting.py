@@ -32,11 +32,13 @@ class Setting:
     default: Any  # MISSING where the machine decides
 
     def parse(self, value: object, origin: str, from_text: bool = False) -> Any:
-        """The value, as found in `origin`. From text, "8080" is a number and "a,b" a list."""
+        """The value, as found in `origin`. From text, "8080" is a number and "a,b" a list; commas part keys in any."""
         if self.is_optional and value == AUTO:
             return None
-        if from_text and self.kind == "list":
-            value = [item for item in (part.strip() for part in str(value).split(",")) if item]
+        texts = value if isinstance(value, list | tuple) else [value]
+        if self.kind == "list" and (from_text or (self.is_secret and texts is value)):
+            parts = (part.strip() for text in texts for part in str(text).split(","))
+            value = [part for part in parts if part]
             if self.is_secret and not value:  # a server without keys would be a surprise
                 raise SetupError(f"{origin} is set but holds nothing between its commas")
         try:
@@ -147,7 +149,11 @@ def as_toml(value: object) -> str:
 
 
 def check_host(host: str, origin: str) -> None:
-    """Raises SetupError for one that is written as other systems have it: HOST:PORT, [HOST] or a URL."""
+    """Raises SetupError for one that is written as other systems have it: HOST:PORT, [HOST], a URL or a Unix socket."""
+    if host.endswith(".sock") or host.startswith(("/", "unix:")):
+        raise SetupError(
+            f"{origin} must be an address: there are no Unix sockets here, so not {host!r}"
+        )
     try:
         parts = urlsplit(host if "//" in host else f"//{host}")
         name, port = parts.hostname, parts.port

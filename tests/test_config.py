@@ -195,6 +195,20 @@ def test_an_address_as_other_systems_write_it_is_taken_apart(host: str, meant: s
     assert error.value.message == f"SEGUE_HOST must be an address alone, not {host!r}: {meant}"
 
 
+@pytest.mark.parametrize("host", ["/run/segue.sock", "segue.sock", "unix:/run/segue"])
+def test_unix_sockets_are_named(host: str) -> None:
+    """llama.cpp's server binds to one that ends with .sock."""
+    with pytest.raises(SetupError, match="there are no Unix sockets here"):
+        load({"host": host}, HOME)
+
+
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "::", "fe80::1%eth0", "1::2:3", "::1"])
 def test_other_addresses_are_taken_as_they_are(host: str) -> None:
     assert load({"host": host}, HOME).host == host
+
+
+@pytest.mark.parametrize("flags", [("a1,b2", "c3"), ("a1", "b2", "c3"), ()])
+def test_commas_part_keys_wherever_they_are_given(flags: tuple[str, ...]) -> None:
+    """llama.cpp's server has several in one flag; that was one key here, which no client had."""
+    settings = load({"api_keys": flags}, HOME | {"SEGUE_API_KEY": "a1, b2,c3"})
+    assert settings.api_keys == ("a1", "b2", "c3")
