@@ -43,7 +43,7 @@ def set_up(
     global _is_json
     _is_json = as_json
     descriptor = sys.stderr.fileno()
-    handler: logging.Handler = Direct(descriptor, b"" if as_json else line_begin(descriptor))
+    handler: logging.Handler = DirectHandler(descriptor, b"" if as_json else line_begin(descriptor))
     text = _FORMAT.format("" if process is None else f" [{process}]")
     handler.setFormatter(JsonFormatter(process) if as_json else Formatter(text, "%H:%M:%S"))
     if in_background:
@@ -131,7 +131,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)  # ASCII, so it holds no control characters
 
 
-class Direct(logging.Handler):
+class DirectHandler(logging.Handler):
     """Writes to a file descriptor, past Python's buffers and locks.
 
     Whoever is writing to a pipe that nobody reads holds them, and the interpreter waits for them when it ends.

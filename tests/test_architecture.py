@@ -115,7 +115,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.engine.seam",
         "segue.engine.process.adapter_list",
         "segue.engine.process.fleet",
-        "segue.engine.process.hosted",
+        "segue.engine.process.shared_engine",
         "segue.engine.process.spawning",
         "segue.models",
     ),

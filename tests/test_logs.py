@@ -198,7 +198,7 @@ def test_a_line_is_written_without_the_lock_of_logging(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(logging.Handler, "handle", fail)
     read, write = os.pipe()
-    handler = logs.Direct(write)
+    handler = logs.DirectHandler(write)
     assert handler.lock is None
     record = logging.LogRecord("segue", logging.INFO, "", 0, "a line", (), None)
     assert handler.handle(record)
@@ -216,7 +216,7 @@ def test_in_a_terminal_a_line_takes_the_place_of_a_bar(monkeypatch: pytest.Monke
     read, write = os.openpty()
     record = logging.makeLogRecord({"msg": "runs on the CPU runner"})
     try:
-        logs.Direct(write, logs.line_begin(write)).handle(record)
+        logs.DirectHandler(write, logs.line_begin(write)).handle(record)
         assert os.read(read, 100) == b"\r\x1b[2Kruns on the CPU runner\r\n"
         monkeypatch.setenv("TERM", "dumb")
         assert logs.line_begin(write) == b""

@@ -15,7 +15,7 @@ from segue.assembly.runners import (
 )
 from segue.config import Settings
 from segue.engine.process.adapter_list import AdapterList
-from segue.engine.process.attached import Attached
+from segue.engine.process.attached_engine import AttachedEngine
 from segue.engine.process.client import OnCrash
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.new_worker import NewWorker
@@ -177,7 +177,7 @@ def build_shared_fleet(
     """The models of one of several server processes. `call`: of the parent, which starts them."""
 
     async def attach(address: str, on_crash: OnCrash) -> Engine:
-        engine = Attached(address, on_crash)
+        engine = AttachedEngine(address, on_crash)
         await engine.start()
         return engine
 

@@ -9,7 +9,7 @@ Chunk = dict[str, Any]  # of an answer of the root dialect
 
 
 @dataclass
-class Said:
+class ChoiceText:
     """One choice so far."""
 
     text: str = ""
@@ -23,7 +23,7 @@ class Folding:
     """Takes chunks as they arrive. `seed`, `usage` and `fingerprint` are set by the chunks that hold them."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.choices: dict[int, Said] = {}
+        self.choices: dict[int, ChoiceText] = {}
         self.seed: int | None = None
         self.usage: dict[str, Any] = {}
         self.fingerprint: str | None = None
@@ -46,7 +46,7 @@ class Folding:
             self._add(choice)
 
     def _add(self, choice: dict[str, Any]) -> None:
-        said = self.choices.setdefault(choice["index"], Said())
+        said = self.choices.setdefault(choice["index"], ChoiceText())
         text, scored = choice.get("text") or "", choice.get("logprobs") or {}
         said.text += text
         said.tokens += choice.get("token_ids") or ()

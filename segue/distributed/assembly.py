@@ -12,7 +12,7 @@ from segue.distributed.node import compute, is_further_node
 from segue.distributed.vllm import VllmEngine
 from segue.engine.process.adapter_list import AdapterList
 from segue.engine.process.fleet import Member
-from segue.engine.process.hosted import Hosted
+from segue.engine.process.shared_engine import SharedEngine
 from segue.engine.process.spawning import beside
 from segue.engine.seam import Engine
 from segue.errors import ModelUnavailable, SetupError
@@ -87,7 +87,7 @@ def _starter(
         await engine.start()
         if listener is None:
             return engine
-        hosted = Hosted(engine, listener)
+        hosted = SharedEngine(engine, listener)
         await hosted.start()
         return hosted
 

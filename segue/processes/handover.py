@@ -17,7 +17,7 @@ _PAUSE_S = 0.5  # after the system refused to accept one
 _FULL_S = 0.01  # while no process takes one
 
 
-class Dealer:
+class Acceptor:
     """Accepts while at least one process takes connections; until then they wait in the system's backlog.
 
     A busy process reads its connections late, and the system holds some hundred for it. When all are that far behind,

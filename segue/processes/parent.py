@@ -21,7 +21,7 @@ from segue.engine.process.suspects import Suspects
 from segue.errors import EngineFault, SegueError, SetupError
 from segue.processes import messages
 from segue.processes.channel import Channel
-from segue.processes.handover import Dealer
+from segue.processes.handover import Acceptor
 from segue.processes.messages import BUSY, Answer, Message
 from segue.types import Adapter
 
@@ -51,7 +51,7 @@ class Parent:
     def __init__(self, fleet: Fleet, listener: socket.socket, plan: Plan) -> None:
         self._fleet = fleet
         self._plan = plan
-        self._dealer = Dealer(listener)
+        self._dealer = Acceptor(listener)
         self._channels: dict[int, Channel] = {}
         self._supervisions: list[asyncio.Task[None]] = []
         self._telling: set[asyncio.Task[Answer]] = set()

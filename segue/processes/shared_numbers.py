@@ -8,7 +8,7 @@ from types import TracebackType
 _BYTES = 8
 
 
-class Lock:
+class FileLock:
     """An advisory lock on a file: the system releases it if the process ends."""
 
     def __init__(self, descriptor: int) -> None:
@@ -46,5 +46,5 @@ class SharedNumbers:
         # Not closed: the lock needs it as long as the process lives.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         os.ftruncate(descriptor, size * _BYTES)
-        self.lock = Lock(descriptor)
+        self.lock = FileLock(descriptor)
         self.values = memoryview(mmap.mmap(descriptor, size * _BYTES)).cast("d")

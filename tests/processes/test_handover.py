@@ -3,7 +3,7 @@ import socket
 
 import pytest
 
-from segue.processes.handover import Dealer, receive
+from segue.processes.handover import Acceptor, receive
 from segue.server.transport.listen import bind
 from tests.support.waiting import PATIENCE_S
 
@@ -43,7 +43,7 @@ class Taker:
             sock.close()
 
 
-def close(dealer: Dealer, clients: list[socket.socket], takers: list[Taker]) -> None:
+def close(dealer: Acceptor, clients: list[socket.socket], takers: list[Taker]) -> None:
     dealer.close()
     for client in clients:
         client.close()
@@ -58,7 +58,7 @@ def connect(listener: socket.socket) -> socket.socket:
 def test_connections_are_handed_out_in_turn() -> None:
     async def main() -> None:
         listener = bind("127.0.0.1", 0)
-        dealer, takers = Dealer(listener), [Taker(), Taker(), Taker()]
+        dealer, takers = Acceptor(listener), [Taker(), Taker(), Taker()]
         for taker in takers:
             dealer.add(taker.ours)
         clients = [connect(listener) for _ in range(9)]
@@ -81,7 +81,7 @@ def test_nobody_is_refused_while_no_process_is_up() -> None:
 
     async def main() -> None:
         listener = bind("127.0.0.1", 0)
-        dealer = Dealer(listener)
+        dealer = Acceptor(listener)
         clients = [connect(listener)]
         first = Taker()
         dealer.add(first.ours)
@@ -100,7 +100,7 @@ def test_nobody_is_refused_while_no_process_is_up() -> None:
 def test_a_process_that_died_is_passed_over() -> None:
     async def main() -> None:
         listener = bind("127.0.0.1", 0)
-        dealer, dead, alive = Dealer(listener), Taker(), Taker()
+        dealer, dead, alive = Acceptor(listener), Taker(), Taker()
         dealer.add(dead.ours)
         dealer.add(alive.ours)
         dead.die()
@@ -118,7 +118,7 @@ def test_none_is_lost_while_every_process_is_behind(monkeypatch: pytest.MonkeyPa
 
     async def main() -> None:
         listener = bind("127.0.0.1", 0)
-        dealer, takers = Dealer(listener), [Taker(), Taker()]
+        dealer, takers = Acceptor(listener), [Taker(), Taker()]
         is_refused = asyncio.Event()
 
         def refuse(*_: object) -> None:
@@ -144,7 +144,7 @@ def test_a_connection_that_nobody_took_ends_with_the_server(
 ) -> None:
     async def main() -> None:
         listener = bind("127.0.0.1", 0)
-        dealer, taker = Dealer(listener), Taker()
+        dealer, taker = Acceptor(listener), Taker()
         is_refused = asyncio.Event()
 
         def refuse(*_: object) -> None:

@@ -25,7 +25,7 @@ class Not:
 
 
 @dataclass(frozen=True)
-class Side:
+class TruncationSide:
     """Which end of a prompt is cut: "left" is its start."""
 
     def read(self, value: Any) -> str:
@@ -131,7 +131,12 @@ TOKEN_ROWS = (
         "Cut a longer prompt to so many tokens; -1 to what the context holds beside the answer.",
         "shape.truncate_to",
     ),
-    Field("truncation_side", Side(), 'Where to cut: by default "left".', "shape.truncation_side"),
+    Field(
+        "truncation_side",
+        TruncationSide(),
+        'Where to cut: by default "left".',
+        "shape.truncation_side",
+    ),
     Field(
         "return_token_ids",
         Boolean(),

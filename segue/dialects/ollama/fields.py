@@ -23,7 +23,7 @@ from segue.dialects.fields.kinds import (
 from segue.dialects.fields.short_numbers import ShortNumbers
 from segue.dialects.fields.table import Draft, Field, Table
 from segue.dialects.fields.token_fields import NUM_KEPT, SHIFTS, keep_start
-from segue.dialects.ollama.kinds import LoadablePrompt, Thinking, Unset0, Whole
+from segue.dialects.ollama.kinds import LoadablePrompt, Thinking, TruncatedInteger, Unset0
 from segue.dialects.openai import fields as openai
 from segue.dialects.templates import go_template
 from segue.types import CUT_FIRST, Prompt, Repetition, Truncation
@@ -69,7 +69,9 @@ def _share(name: str, doc: str, default: float, kind: Kind | None = None) -> Fie
 
 def _idle(name: str, doc: str, kind: Kind | None = None) -> Field:
     """An option of loading: its type is checked, and it has no effect."""
-    return _option(name, kind or Whole(Integer(-MAX_INT64 - 1, MAX_INT64, clamp=True)), doc)
+    return _option(
+        name, kind or TruncatedInteger(Integer(-MAX_INT64 - 1, MAX_INT64, clamp=True)), doc
+    )
 
 
 # Ollama's two routes take the same numbers: those out of range are moved into it.
@@ -83,21 +85,21 @@ _UNBOUNDED = "Tokens to generate; without it, or with 0 and below, ten contexts 
 OPTIONS = (
     _option(
         "num_predict",
-        Whole(_BOUND),
+        TruncatedInteger(_BOUND),
         _UNBOUNDED,
         "max_tokens",
         default=None,
     ),
     _option(
         "num_keep",
-        Whole(Integer(-1, MAX_INT32, clamp=True)),
+        TruncatedInteger(Integer(-1, MAX_INT32, clamp=True)),
         "Tokens at the start that truncation and shifts of the context keep; of shifts, -1 is the prompt.",
         NUM_KEPT,
     ),
     _option("stop", Stops(), "Texts that end the answer.", "stop"),
     _option(
         "seed",
-        Whole(Integer(-MAX_INT64 - 1, MAX_INT64, meaning={-1: UNSET}, clamp=True)),
+        TruncatedInteger(Integer(-MAX_INT64 - 1, MAX_INT64, meaning={-1: UNSET}, clamp=True)),
         "The same seed and request give the same answer; -1 draws one.",
         "sampling.seed",
     ),
@@ -110,7 +112,7 @@ OPTIONS = (
     ),
     _option(
         "top_k",
-        Whole(Integer(0, MAX_INT32, clamp=True)),
+        TruncatedInteger(Integer(0, MAX_INT32, clamp=True)),
         "Draw from the k likeliest tokens; 0 is off.",
         "sampling.top_k",
         default=DEFAULT_TOP_K,
@@ -122,7 +124,7 @@ OPTIONS = (
     ),
     _option(
         "repeat_last_n",
-        Whole(Integer(-1, MAX_INT32, clamp=True)),
+        TruncatedInteger(Integer(-1, MAX_INT32, clamp=True)),
         "Tokens the penalties look back on; 0 is off, -1 is all of them.",
         "sampling.penalty_window",
         default=DEFAULT_WINDOW,

@@ -25,7 +25,7 @@ class Thinking:
 
 
 @dataclass(frozen=True)
-class Whole:
+class TruncatedInteger:
     """An integer. Of a fraction it is what stands before the point, as Ollama reads its options."""
 
     kind: Integer

@@ -9,7 +9,7 @@ from typing import Protocol
 from segue.distributed.request.constraint_state import ConstraintState
 from segue.distributed.request.scores import (
     Entry,
-    Flat,
+    FlatLogprobs,
     drawn_score,
     following_scores,
     prompt_scores,
@@ -42,7 +42,7 @@ class Times(Protocol):
 
 class Output(Protocol):
     @property
-    def prompt_logprobs(self) -> Flat | None: ...
+    def prompt_logprobs(self) -> FlatLogprobs | None: ...
 
     @property
     def num_cached_tokens(self) -> int | None: ...

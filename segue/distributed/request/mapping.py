@@ -118,7 +118,7 @@ CUTS_KEY = "segue_cuts"  # in extra_args: the steps for distributed/logits/filte
 DRAW_KEY = "segue_draw"  # in extra_args: a Draw of distributed/logits/own_draws.py
 
 
-class Asked(NamedTuple):
+class CandidateParams(NamedTuple):
     """What one candidate asks of vLLM, besides the fields of its request."""
 
     seed: int | None  # None: vLLM draws one, for each candidate
@@ -184,7 +184,9 @@ def _counts_prompt(s: Sampling, steps: tuple[Step, ...]) -> bool:
     )
 
 
-def parameters(request: CompletionRequest, rules: TokenRules, asked: Asked) -> dict[str, Any]:
+def parameters(
+    request: CompletionRequest, rules: TokenRules, asked: CandidateParams
+) -> dict[str, Any]:
     """The arguments of vLLM's SamplingParams, the grammar aside."""
     if request.max_tokens == 0:
         return _scoring(request, asked)
@@ -206,19 +208,19 @@ def parameters(request: CompletionRequest, rules: TokenRules, asked: Asked) -> d
     return values
 
 
-def _alternatives(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
+def _alternatives(request: CompletionRequest, asked: CandidateParams) -> dict[str, Any]:
     """Of vLLM's two parameters one only: what is asked for by id takes the place of the likeliest."""
     if asked.num_alternatives is None or not request.logprob_token_ids:
         return {"logprobs": asked.num_alternatives}
     return {"logprobs": None, "logprob_token_ids": list(request.logprob_token_ids)}
 
 
-def _scoring(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
+def _scoring(request: CompletionRequest, asked: CandidateParams) -> dict[str, Any]:
     """Parameters for scoring. vLLM generates at least one token, so it is made as cheap as possible."""
     return {"max_tokens": 1, "temperature": 0.0, **_common(request, asked)}
 
 
-def _common(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
+def _common(request: CompletionRequest, asked: CandidateParams) -> dict[str, Any]:
     skips = not request.use_cache or asked.prompt_alternatives is not None
     return {
         "prompt_logprobs": asked.prompt_alternatives,
@@ -236,7 +238,7 @@ def logit_biases(s: Sampling, rules: TokenRules) -> dict[int, float]:
     return first | ends
 
 
-def forced(request: CompletionRequest, asked: Asked) -> dict[str, Any]:
+def forced(request: CompletionRequest, asked: CandidateParams) -> dict[str, Any]:
     """Parameters for scoring tokens that are given: they are drawn one by one, and nothing else can be."""
     values = {
         "max_tokens": asked.max_tokens,

@@ -14,7 +14,7 @@ from segue.distributed.request.events import WATCHED_TOP, RequestEvents
 from segue.distributed.request.follow import Ask
 from segue.distributed.request.grammars import lark
 from segue.distributed.request.mapping import (
-    Asked,
+    CandidateParams,
     check,
     forced,
     has_own_order,
@@ -23,7 +23,7 @@ from segue.distributed.request.mapping import (
 )
 from segue.distributed.request.room import check_room
 from segue.engine.constraints.compiler import Compiler
-from segue.engine.constraints.threads.compile_threads import CompileThreads, Outcome, Wanted
+from segue.engine.constraints.threads.compile_threads import CompileJob, CompileThreads, Outcome
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.engine.request.sequence import Sequence as Candidate
@@ -82,7 +82,7 @@ class VllmRequests:
                     lambda: None if coming.done() else coming.set_result(outcome)
                 )
 
-        self._compile_threads.submit(Wanted(constraint, tell, lambda: not coming.done()))
+        self._compile_threads.submit(CompileJob(constraint, tell, lambda: not coming.done()))
         outcome = await coming
         if isinstance(outcome, Exception):
             raise outcome
@@ -152,11 +152,11 @@ class VllmRequests:
         if candidate.is_probe:
             return self._probe(prepared.job, candidate, name)
         if candidate.num_next:
-            asked = Asked(None, 0, 1, self._most(candidate.num_next), None)
+            asked = CandidateParams(None, 0, 1, self._most(candidate.num_next), None)
             return self._ask(request, name, candidate.tokens, forced(request, asked), None)
         job = prepared.job
         num_top = max(request.logprobs or 0, WATCHED_TOP if candidate.watched else 0)
-        asked = Asked(
+        asked = CandidateParams(
             seed=request.sampling.seed,
             candidate=candidate.candidate,
             max_tokens=candidate.max_tokens,
@@ -212,7 +212,7 @@ class VllmRequests:
         """Score the tokens from `score_from` on, and the watched one after them, by drawing them."""
         known, given = probe.tokens[: probe.score_from], probe.tokens[probe.score_from :]
         draw = Draw(key=name, num_prompt=len(known), forced=(*given, *probe.watched))
-        asked = Asked(None, 0, len(draw.forced), 0, None, draw.packed())
+        asked = CandidateParams(None, 0, len(draw.forced), 0, None, draw.packed())
         return self._ask(job.request, name, known, forced(job.request, asked), None)
 
 

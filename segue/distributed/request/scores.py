@@ -18,7 +18,7 @@ class Entry(Protocol):
     def rank(self) -> int | None: ...
 
 
-class Flat(Protocol):
+class FlatLogprobs(Protocol):
     """Log-probabilities of a prompt: for each token but the first, the token itself, then its alternatives."""
 
     @property
@@ -31,7 +31,7 @@ class Flat(Protocol):
     def ranks(self) -> Sequence[int | None]: ...
 
 
-def prompt_scores(flat: Flat, num_tokens: int) -> Scores:
+def prompt_scores(flat: FlatLogprobs, num_tokens: int) -> Scores:
     """Scores of all prompt tokens but the first."""
     num_rows = num_tokens - 1
     shape = num_rows, max(1, len(flat.token_ids) // max(1, num_rows))

@@ -16,7 +16,7 @@ from segue.engine.constraints.schemas.options import Options, read_options, slas
 from segue.engine.constraints.schemas.schema_text import Written, schema_text
 from segue.engine.constraints.schemas.values import Json, read_json
 from segue.engine.constraints.structural import formats
-from segue.engine.constraints.structural.walking import Wishes
+from segue.engine.constraints.structural.walking import SchemaStyle
 from segue.engine.constraints.tokens import KnownTokens, TokenSets
 from segue.types import Constraint, ConstraintKind
 
@@ -36,7 +36,7 @@ MAX_CHARS: dict[ConstraintKind, int] = {
 
 
 _LAZY_KINDS = frozenset({"gbnf", "json_schema", "json_object"})
-_NO_WISHES = Wishes()
+_NO_WISHES = SchemaStyle()
 
 
 class GrammarText(NamedTuple):
@@ -99,17 +99,17 @@ def _root_schema(schema: Json, asked: _Asked) -> str:
     return _grammars({"lark_grammar": to_lark(rules)})
 
 
-def _schema(schema: Json, asked: _Asked, wishes: Wishes = _NO_WISHES) -> str:
+def _schema(schema: Json, asked: _Asked, wishes: SchemaStyle = _NO_WISHES) -> str:
     return _written(schema, asked, wishes).text
 
 
-def _written(schema: Json, asked: _Asked, wishes: Wishes) -> Written:
+def _written(schema: Json, asked: _Asked, wishes: SchemaStyle) -> Written:
     written = schema_text(schema, _options(schema, asked, wishes))
     asked.ignored.update(dict.fromkeys(written.ignored))
     return written
 
 
-def _options(schema: Json, asked: _Asked, wishes: Wishes) -> Options:
+def _options(schema: Json, asked: _Asked, wishes: SchemaStyle) -> Options:
     """`wishes`: of the schema's format, before what the caller wishes for all."""
     if not isinstance(schema, bool | dict):
         raise GrammarError("the schema must be a JSON object")
@@ -206,10 +206,10 @@ class _Schemas:
         self._asked = asked
         self.read: list[Arguments] = []
 
-    def text(self, schema: Json, wishes: Wishes) -> str:
+    def text(self, schema: Json, wishes: SchemaStyle) -> str:
         return _schema(schema, self._asked, wishes)
 
-    def arguments(self, schema: Json, wishes: Wishes) -> Arguments:
+    def arguments(self, schema: Json, wishes: SchemaStyle) -> Arguments:
         self.read.append(Arguments(schema, _options(schema, self._asked, wishes)))
         return self.read[-1]
 

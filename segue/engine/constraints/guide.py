@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from segue.engine.constraints.compiler import Grammar, Mask, reason
 from segue.engine.constraints.grammar import GrammarError
-from segue.engine.constraints.threads.mask_threads import MaskThreads, Slowly
+from segue.engine.constraints.threads.mask_threads import MaskThreads, SlowSearch
 from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.seam import Logits
 from segue.errors import EngineFault
@@ -35,7 +35,7 @@ Coming = Future[Mask | None]
 Told = Callable[[NDArray[np.uint8] | None], None]
 
 
-class Scout:
+class LookaheadGuide:
     """A copy of a guide that goes ahead of it along a draft. The guide takes its masks over if it comes that way."""
 
     def __init__(self, guide: "Guide", grammar: Grammar, mask: Mask | None) -> None:
@@ -165,12 +165,12 @@ class Guide:
             raise EngineFault("the engine failed on the constraint of this request")
         return self._mask is not None and _restrict(row, self._grammar, self._mask)
 
-    def scout(self) -> Scout | None:
+    def scout(self) -> LookaheadGuide | None:
         """For a draft that begins here; None if this grammar's masks take too long for that."""
         self.wait()
         if self.is_slow or self._grammar.is_slow:
             return None
-        scout = Scout(self, self._grammar, self._mask)
+        scout = LookaheadGuide(self, self._grammar, self._mask)
         self._scouted = scout.found
         return scout
 
@@ -233,16 +233,16 @@ class Guide:
         """Whether the tokens so far are a complete text."""
         return self.may_end()[-1]
 
-    def _next_mask(self) -> Mask | Slowly | None:
+    def _next_mask(self) -> Mask | SlowSearch | None:
         grammar = self._grammar
         if self._unread and self._has_read(_read(grammar, self.matcher, self._unread)):
             return None
         mask = _sure_mask(grammar, self.matcher)
         if mask is None and not grammar.is_sound:
             grammar.is_spoilt = True
-            return Slowly(self._mask_alone)
+            return SlowSearch(self._mask_alone)
         if mask is None and not grammar.is_private and grammar.wants_items(self.matcher):
-            return Slowly(self._mask_alone)
+            return SlowSearch(self._mask_alone)
         return self._noted(mask)
 
     def _noted(self, mask: Mask | None) -> Mask | None:
@@ -263,7 +263,7 @@ class Guide:
         return None if self.matcher.is_stopped() else self._noted(grammar.mask(self.matcher))
 
 
-def _asked(grammar: Grammar, find: Callable[..., Mask | Slowly | None], *args: Any) -> Coming:
+def _asked(grammar: Grammar, find: Callable[..., Mask | SlowSearch | None], *args: Any) -> Coming:
     """Have a mask found on a thread. Never raises: if no thread can be had, who waits for the mask gets the error."""
     try:
         return _THREADS.submit(grammar.lexer, find, *args)

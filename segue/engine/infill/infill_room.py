@@ -11,22 +11,22 @@ _STEP = 64  # tokens
 _SUFFIX_SHARE = 4  # at least a fourth of the tokens is for the suffix, the rest for the prefix
 
 
-class Kept(NamedTuple):
+class KeptParts(NamedTuple):
     prefix: int  # tokens, at its end
     suffix: int  # tokens, at its beginning
     snippets: int  # whole ones, the last of the list
 
 
-def split(prefix: int, suffix: int, snippets: Sequence[int], room: int) -> Kept:
+def split(prefix: int, suffix: int, snippets: Sequence[int], room: int) -> KeptParts:
     """How much of each fits into `room` tokens, given how many tokens each has."""
     if prefix + suffix <= room:
-        return Kept(prefix, suffix, _num_fitting(snippets, room - prefix - suffix))
+        return KeptParts(prefix, suffix, _num_fitting(snippets, room - prefix - suffix))
     step = max(1, min(_STEP, room // 8))
     kept_suffix = min(suffix, max(room // _SUFFIX_SHARE, room - prefix))
     if kept_suffix < suffix:
         kept_suffix -= kept_suffix % step
     excess = max(0, prefix - (room - kept_suffix))
-    return Kept(max(0, prefix - -(-excess // step) * step), kept_suffix, 0)
+    return KeptParts(max(0, prefix - -(-excess // step) * step), kept_suffix, 0)
 
 
 def _num_fitting(sizes: Sequence[int], room: int) -> int:

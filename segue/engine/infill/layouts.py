@@ -51,13 +51,13 @@ _ENDS = ("<|file_separator|>", "<file_sep>", "<filename>", "<EOT>", "▁<EOT>")
 _SHORT_SUFFIX = 32  # tokens cheap enough to compute again at every keystroke
 
 
-class Laid(NamedTuple):
+class FimPrompt(NamedTuple):
     tokens: list[int]
     split: Split
     text: str  # what the caller gave as the prompt
 
 
-def lay_out(prompt: Prompt, infill: Infill, vocab: Vocab, fim: FimTokens, room: int) -> Laid:
+def lay_out(prompt: Prompt, infill: Infill, vocab: Vocab, fim: FimTokens, room: int) -> FimPrompt:
     """The token prompt of at most `room` tokens; if it is too long, the parts far from the cursor are dropped."""
     family = _family(vocab, fim)
     after = prompt_tokens(_as_text(infill.suffix), vocab, "suffix", is_start=False)
@@ -86,7 +86,7 @@ def lay_out(prompt: Prompt, infill: Infill, vocab: Vocab, fim: FimTokens, room: 
         parts[name] = [] if marker is None else [marker]
     head = [opening, repo if files or infill.repo else [], *files, current]
     tokens = [token for part in (*head, *(parts[name] for name in layout)) for token in part]
-    return Laid(tokens, division, _text(prompt, vocab))
+    return FimPrompt(tokens, division, _text(prompt, vocab))
 
 
 def end_tokens(vocab: Vocab, fim: FimTokens) -> frozenset[int]:
@@ -96,7 +96,7 @@ def end_tokens(vocab: Vocab, fim: FimTokens) -> frozenset[int]:
     return vocab.end_tokens | {t for t in (*around, *named) if t is not None}
 
 
-def lay_out_plain(prompt: Prompt, infill: Infill, vocab: Vocab, room: int) -> Laid:
+def lay_out_plain(prompt: Prompt, infill: Infill, vocab: Vocab, room: int) -> FimPrompt:
     """For models without FIM tokens: snippets are text before the prompt, and the suffix is left out."""
     is_text = bool(prompt.parts) and isinstance(prompt.parts[0], str)
     opening = _opening(prompt, vocab) if is_text else []
@@ -114,7 +114,7 @@ def lay_out_plain(prompt: Prompt, infill: Infill, vocab: Vocab, room: int) -> La
         Share(len(before), given[0]), Share(0, 0), Share(sum(map(len, files)), given[1])
     )
     tokens = [token for part in (opening, *files, current, before) for token in part]
-    return Laid(tokens, division, _text(prompt, vocab))
+    return FimPrompt(tokens, division, _text(prompt, vocab))
 
 
 # --- order ----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """A server process's side of its connection to a worker: open requests, calls and statistics.
 
-How the connection comes about is left to subclasses: supervisor.py starts the worker, attached.py connects to one that
-another process supervises.
+How the connection comes about is left to subclasses: supervisor.py starts the worker, attached_engine.py connects to
+one that another process supervises.
 """
 
 import asyncio

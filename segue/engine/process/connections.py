@@ -100,14 +100,14 @@ class QueuedOutbox(Outbox):
             self._has_unsent.notify()
 
 
-class Asked(NamedTuple):
+class PendingCall(NamedTuple):
     """A call, and where its answer goes."""
 
     outbox: Outbox
     message: messages.Call
 
 
-Arrived = messages.Submit | messages.Cancel | Asked
+Arrived = messages.Submit | messages.Cancel | PendingCall
 
 
 class Connections:
@@ -174,7 +174,7 @@ class Connections:
             case messages.Cancel():
                 self._cancel(message)
             case _:
-                self._arrive(Asked(outbox, message))
+                self._arrive(PendingCall(outbox, message))
 
     def _cancel(self, message: messages.Cancel) -> None:
         self._owners.pop(message.request_id, None)

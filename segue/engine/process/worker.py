@@ -19,10 +19,10 @@ from functools import cache, partial
 from queue import Empty, Queue, SimpleQueue
 
 from segue.engine.constraints.compiler import Compiler, Grammar
-from segue.engine.constraints.threads.compile_threads import CompileThreads, Wanted
+from segue.engine.constraints.threads.compile_threads import CompileJob, CompileThreads
 from segue.engine.constraints.threads.priority import step_back
 from segue.engine.process import messages
-from segue.engine.process.connections import Arrived, Asked, Connections, Outbox, Pulses
+from segue.engine.process.connections import Arrived, Connections, Outbox, PendingCall, Pulses
 from segue.engine.process.new_worker import Task
 from segue.engine.process.preparation import (
     NUM_LARGE,
@@ -66,7 +66,7 @@ class Compiled:
 
 
 @dataclass(frozen=True)
-class Turn:
+class BetweenSteps:
     """Something to do while no step is open."""
 
     act: Callable[[], None]
@@ -171,7 +171,7 @@ class Worker:
         )
         self._stats_report = StatsReport(time.monotonic)
         self._arrived = arrived
-        self._inbox: SimpleQueue[Job | messages.Cancel | Turn] = SimpleQueue()
+        self._inbox: SimpleQueue[Job | messages.Cancel | BetweenSteps] = SimpleQueue()
         self._client_slots = self._scheduler.client_slots
         self._slot_actions = SlotActions(
             slot_folder,
@@ -179,7 +179,7 @@ class Worker:
             loaded.slot_bytes,
             loaded.runner.capabilities,
             loaded.info.adapter_digests,
-            lambda act: self._inbox.put(Turn(act)),
+            lambda act: self._inbox.put(BetweenSteps(act)),
         )
         width = loaded.runner.capabilities.vocab_size
         self._compiler = Compiler(loaded.vocab, width, is_brief)
@@ -214,9 +214,9 @@ class Worker:
                     self._admit(message)
                 case Compiled():
                     self._take_compiled(message)
-                case Asked(message=messages.ActOnSlot() as action):
+                case PendingCall(message=messages.ActOnSlot() as action):
                     self._act_on_slot(message, action)
-                case Asked():
+                case PendingCall():
                     call = partial(self._answer_call, message)
                     self._to_prepare.put("", call_size(message.message), call)
                 case messages.Cancel():
@@ -224,7 +224,7 @@ class Worker:
                         self._preparing.discard(message.request_id)
                         self._inbox.put(message)
 
-    def _act_on_slot(self, asked: Asked, message: messages.ActOnSlot) -> None:
+    def _act_on_slot(self, asked: PendingCall, message: messages.ActOnSlot) -> None:
         outbox, call = asked.outbox, message.call
         self._slot_actions.ask(
             message.action, lambda told: outbox.send(messages.slot_answer(call, told))
@@ -239,7 +239,7 @@ class Worker:
             self._submit(message, grammar)
         else:
             self._to_compile.submit(
-                Wanted(
+                CompileJob(
                     constraint,
                     tell=lambda outcome: self._arrived.put(Compiled(message, outcome)),
                     is_wanted=lambda: message.request.request_id in self._preparing,
@@ -292,7 +292,7 @@ class Worker:
                 self._preparing.discard(request_id)
                 self._inbox.put(job)
 
-    def _answer_call(self, asked: Asked) -> None:
+    def _answer_call(self, asked: PendingCall) -> None:
         message = asked.message
         try:
             answer = self._answer(message)
@@ -376,11 +376,11 @@ class Worker:
                 return
             self._handle(message)
 
-    def _handle(self, message: Job | messages.Cancel | Turn) -> None:
+    def _handle(self, message: Job | messages.Cancel | BetweenSteps) -> None:
         match message:
             case messages.Cancel():
                 self._scheduler.cancel(message.request_id)
-            case Turn():
+            case BetweenSteps():
                 message.act()
             case _:
                 self._scheduler.add(message)

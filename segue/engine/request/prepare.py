@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from segue.bounds import DRAWN_SEEDS, MAX_TRUNCATED
 from segue.engine.constraints.compiler import Grammar
-from segue.engine.infill.layouts import Laid, end_tokens, lay_out, lay_out_plain
+from segue.engine.infill.layouts import FimPrompt, end_tokens, lay_out, lay_out_plain
 from segue.engine.infill.middles import SCORED_SUFFIX, read_suffix
 from segue.engine.request.answer_size import check_prompt_scores
 from segue.engine.request.beam_job import BeamJob, check_beams
@@ -181,7 +181,7 @@ def _read_fim(request: CompletionRequest, infill: Infill, model: Model) -> _Prom
     return _laid_out(laid, "fim")
 
 
-def _laid_out(laid: list[Laid], method: InfillMethod | None) -> _Prompts:
+def _laid_out(laid: list[FimPrompt], method: InfillMethod | None) -> _Prompts:
     return _Prompts(
         [each.tokens for each in laid],
         [each.split.num_dropped for each in laid],

@@ -115,12 +115,12 @@ def ahead(b: Builder, base: Value, offset: int) -> Value:
 # --- control ---
 
 
-class Each(NamedTuple):
+class Iteration(NamedTuple):
     index: Value
 
 
 @contextmanager
-def loop(b: Builder, count: Value) -> Iterator[Each]:
+def loop(b: Builder, count: Value) -> Iterator[Iteration]:
     """`with loop(b, n) as each`: each.index goes from 0 to n - 1."""
     before = b.block
     test, body, after = (b.append_basic_block(name) for name in ("test", "body", "after"))
@@ -130,7 +130,7 @@ def loop(b: Builder, count: Value) -> Iterator[Each]:
     index.add_incoming(number(0), before)
     b.cbranch(b.icmp_signed("<", index, count), body, after)
     b.position_at_end(body)
-    yield Each(index)
+    yield Iteration(index)
     index.add_incoming(b.add(index, number(1)), b.block)
     b.branch(test)
     b.position_at_end(after)

@@ -13,7 +13,7 @@ from segue.runners.cpu.draws.drawer import Drawer, Draws
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.slots.slots import Slots
 from segue.runners.cpu.step import board as on
-from segue.runners.cpu.step.adapter_tables import Adapters, Mixes
+from segue.runners.cpu.step.adapter_tables import AdapterMixes, Adapters
 from segue.runners.cpu.workspace import Workspace
 
 Program = Callable[[int], NDArray[np.int64]]  # (address of the logits) → instructions
@@ -48,7 +48,7 @@ class Frame:
         self.spans = self._array(on.SPANS, on.SPAN_WORDS * max_rows)
         self._hidden_before = self._array(on.HIDDEN_BEFORE, max_rows if slots.hidden_states else 0)
         self._handed_on = self._array(on.HANDED_ON, max_rows if slots.hidden_states else 0)
-        self._mixes = None if adapters is None else Mixes(adapters, self.board, max_rows)
+        self._mixes = None if adapters is None else AdapterMixes(adapters, self.board, max_rows)
         self.logits: Logits = zeros((num_logits, drawer.vocab_size), np.float32)
         instructions = program(address(self.logits))
         self.num_phases = len(instructions)  # without the draws, which come last

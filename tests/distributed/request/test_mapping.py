@@ -10,7 +10,7 @@ from segue.distributed.request.mapping import (
     DRAW_KEY,
     REQUEST_ROWS,
     SAMPLING_ROWS,
-    Asked,
+    CandidateParams,
     Row,
     check,
     is_drawn_here,
@@ -22,7 +22,9 @@ from segue.types import CUT_FIRST, CompletionRequest, Prompt, Sampling, Step
 
 DOCS = Path(__file__).parents[3] / "docs" / "vllm.md"
 RULES = TokenRules(ends=frozenset({2}), stops=frozenset({7}))
-ASKED = Asked(seed=10, candidate=3, max_tokens=16, num_alternatives=None, prompt_alternatives=None)
+ASKED = CandidateParams(
+    seed=10, candidate=3, max_tokens=16, num_alternatives=None, prompt_alternatives=None
+)
 REACH = 100
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from segue.engine.constraints import guide
 from segue.engine.constraints.threads.fair_queue import Lexer
-from segue.engine.constraints.threads.mask_threads import Slowly
+from segue.engine.constraints.threads.mask_threads import SlowSearch
 
 
 class _Lazy(Future[Any]):
@@ -22,7 +22,7 @@ class _Lazy(Future[Any]):
         if not self.done():
             try:
                 found = self._find()
-                self.set_result(found.find() if isinstance(found, Slowly) else found)
+                self.set_result(found.find() if isinstance(found, SlowSearch) else found)
             except BaseException as error:  # as a thread of a pool does
                 self.set_exception(error)
 

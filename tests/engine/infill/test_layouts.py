@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.engine.infill.layouts import Laid, end_tokens, lay_out, lay_out_plain
+from segue.engine.infill.layouts import FimPrompt, end_tokens, lay_out, lay_out_plain
 from segue.engine.seam import FimTokens, Vocab
 from segue.errors import InvalidField, PromptTooLong
 from segue.runners.fake import FakeVocab
@@ -20,7 +20,7 @@ def ask(suffix: str = AFTER, **fields: object) -> Infill:
     return Infill(suffix=Prompt((suffix,)), **fields)  # type: ignore[arg-type]
 
 
-def lay(vocab: Vocab, infill: Infill, prompt: str = BEFORE + TYPED, room: int = 500) -> Laid:
+def lay(vocab: Vocab, infill: Infill, prompt: str = BEFORE + TYPED, room: int = 500) -> FimPrompt:
     assert vocab.fim is not None
     return lay_out(Prompt((prompt,)), infill, vocab, vocab.fim, room)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from segue.engine.process import messages
 from segue.engine.process.connections import (
     Arrived,
-    Asked,
     Connections,
     Outbox,
+    PendingCall,
     Pulses,
     QueuedOutbox,
 )
@@ -193,7 +193,7 @@ def test_a_call_is_answered_where_it_came_from(inside: Inside) -> None:
     for sock in (first, second):
         sock.sendall(messages.frame(messages.Tokenize(0, "x", True, True)))
         asked = inside.arrived.get(timeout=PATIENCE_S)
-        assert isinstance(asked, Asked)
+        assert isinstance(asked, PendingCall)
         asked.outbox.send(messages.Answer(0, tokens=[sock.fileno()]))
     for sock in (first, second):
         assert heard(sock) == messages.Answer(0, tokens=[sock.fileno()])

@@ -13,7 +13,13 @@ from segue.engine.process.connections import Connections, Outbox, Pulses
 from segue.engine.process.messages import Cancel, Report, StepEvents, Submit
 from segue.engine.process.pulse import Pulse
 from segue.engine.process.supervisor import Supervisor
-from segue.engine.process.worker import EXIT_FAILED, Arrivals, Turn, Worker, _end_if_it_fails
+from segue.engine.process.worker import (
+    EXIT_FAILED,
+    Arrivals,
+    BetweenSteps,
+    Worker,
+    _end_if_it_fails,
+)
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
 from segue.runners.fake import FakeLoader
@@ -74,7 +80,7 @@ class Inside:
     def next_order(self) -> str:
         """The id of the next request or cancellation that reaches the step thread."""
         order = self.worker._inbox.get(timeout=PATIENCE_S)
-        assert not isinstance(order, Turn)
+        assert not isinstance(order, BetweenSteps)
         return order.request_id if isinstance(order, Cancel) else order.request.request_id
 
 

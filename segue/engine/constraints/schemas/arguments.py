@@ -8,7 +8,7 @@ from segue.engine.constraints.lark_text import write
 from segue.engine.constraints.regular import pruned
 from segue.engine.constraints.schemas import judge, shapes
 from segue.engine.constraints.schemas.documents import Documents, Part
-from segue.engine.constraints.schemas.facts import Every, Fact, Goal, Goals, Names
+from segue.engine.constraints.schemas.facts import EveryProperty, Fact, Goal, Goals, Names
 from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
 from segue.engine.constraints.schemas.keywords.expander import Expander
 from segue.engine.constraints.schemas.options import Options
@@ -147,7 +147,7 @@ def _of_types(types: Set[str]) -> Goal:
 
 
 def _looks_at_names(fact: Fact) -> bool:
-    if isinstance(fact, Every):
+    if isinstance(fact, EveryProperty):
         return bool(fact.keys.patterns) or fact.keys.wanted is not None
     return isinstance(fact, Names)
 

@@ -59,19 +59,19 @@ class Except:
 
 
 @dataclass(frozen=True)
-class Low:
+class AtLeast:
     bound: Bound
     of = "number"
 
 
 @dataclass(frozen=True)
-class High:
+class AtMost:
     bound: Bound
     of = "number"
 
 
 @dataclass(frozen=True)
-class Whole:
+class IsInteger:
     """An integer."""
 
     of = "number"
@@ -155,7 +155,7 @@ class Property:
 
 
 @dataclass(frozen=True)
-class Every:
+class EveryProperty:
     """Every property with such a name."""
 
     keys: Keys
@@ -164,7 +164,7 @@ class Every:
 
 
 @dataclass(frozen=True)
-class Some:
+class SomeProperty:
     """At least one property with such a name."""
 
     keys: Keys
@@ -202,8 +202,8 @@ class Count:
 
 
 Fact = (
-    Only | Except | Low | High | Whole | Multiple | Length | Matches | Item | Rest | Size | Contains
-    | Unique | Property | Every | Some | Names | Required | Absent | Count
+    Only | Except | AtLeast | AtMost | IsInteger | Multiple | Length | Matches | Item | Rest | Size | Contains
+    | Unique | Property | EveryProperty | SomeProperty | Names | Required | Absent | Count
 )  # fmt: skip
 
 

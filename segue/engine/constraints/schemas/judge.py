@@ -10,7 +10,7 @@ from segue.engine.constraints.schemas.facts import (
     Branches,
     Contains,
     Count,
-    Every,
+    EveryProperty,
     Except,
     Fact,
     Goal,
@@ -23,7 +23,7 @@ from segue.engine.constraints.schemas.facts import (
     Required,
     Rest,
     Size,
-    Some,
+    SomeProperty,
     Unique,
 )
 from segue.engine.constraints.schemas.values import Json, key_of, type_of
@@ -82,10 +82,10 @@ def _holds_of_object(value: dict[str, Json], fact: Fact, reader: Reader) -> bool
             return name in value
         case Absent(name):
             return name not in value
-        case Every(keys, goal):
+        case EveryProperty(keys, goal):
             items = [v for n, v in value.items() if shapes.is_among(n, keys)]
             return all(meets(item, (goal,), reader) for item in items)
-        case Some(keys, goal):
+        case SomeProperty(keys, goal):
             items = [v for n, v in value.items() if shapes.is_among(n, keys)]
             return any(meets(item, (goal,), reader) for item in items)
         case Names(goal):

@@ -18,26 +18,26 @@ from segue.engine.constraints.scalars.strings import (
 )
 from segue.engine.constraints.schemas.facts import (
     Absent,
+    AtLeast,
+    AtMost,
     Contains,
-    Every,
+    EveryProperty,
     Except,
     Fact,
     Goal,
     Goals,
-    High,
+    IsInteger,
     Item,
     Keys,
     Length,
-    Low,
     Matches,
     Multiple,
     Property,
     Required,
     Rest,
     Size,
-    Some,
+    SomeProperty,
     Unique,
-    Whole,
 )
 from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
 
@@ -60,11 +60,11 @@ def numbers_of(facts: tuple[Fact, ...]) -> Numbers:
     is_integer = False
     for fact in facts:
         match fact:
-            case Low(bound):
+            case AtLeast(bound):
                 found = found.above(bound)
-            case High(bound):
+            case AtMost(bound):
                 found = found.below(bound)
-            case Whole():
+            case IsInteger():
                 is_integer = True
             case Multiple(step, is_wanted):
                 (multiples if is_wanted else others).add(step)
@@ -232,7 +232,7 @@ def listed_names(facts: tuple[Fact, ...]) -> dict[str, None]:
         match fact:
             case Required(name) | Absent(name):
                 found.setdefault(name)
-            case Every(keys) | Some(keys):
+            case EveryProperty(keys) | SomeProperty(keys):
                 found.update(dict.fromkeys(sorted(keys.names - found.keys())))
     return found
 
@@ -244,7 +244,7 @@ def goals_by_name(names: Iterable[str], facts: tuple[Fact, ...]) -> dict[str, Go
         match fact:
             case Property(name, goal) if name in found:
                 found[name].append(goal)
-            case Every(keys, goal):
+            case EveryProperty(keys, goal):
                 for name in found:
                     if is_among(name, keys):
                         found[name].append(goal)
@@ -253,8 +253,8 @@ def goals_by_name(names: Iterable[str], facts: tuple[Fact, ...]) -> dict[str, Go
 
 def free_of(facts: tuple[Fact, ...], taken: list[str], keys: list[str], escapes: str) -> list[Free]:
     """The kinds of free names: by which patterns they match. `keys`: terminals, one of which each must match."""
-    every = [f for f in facts if isinstance(f, Every)]
-    looked_at = [f.keys for f in facts if isinstance(f, Every | Some)]
+    every = [f for f in facts if isinstance(f, EveryProperty)]
+    looked_at = [f.keys for f in facts if isinstance(f, EveryProperty | SomeProperty)]
     patterns = list(
         dict.fromkeys(
             p for k in looked_at for p in (*k.patterns, *([k.wanted] if k.wanted else []))

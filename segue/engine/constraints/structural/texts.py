@@ -11,7 +11,7 @@ from segue.engine.constraints.structural import shapes
 from segue.engine.constraints.structural.joining import literal
 from segue.engine.constraints.structural.parameters import parameters
 from segue.engine.constraints.structural.styles import STYLES
-from segue.engine.constraints.structural.walking import At, Walker, Wishes
+from segue.engine.constraints.structural.walking import At, SchemaStyle, Walker
 
 MAX_FREE_CHARS = 10_000  # a lexer has a state for each
 MAX_PATTERN = 16_384
@@ -56,7 +56,7 @@ def schema(walker: Walker, own: shapes.Schema, at: At) -> Node:
         known = ", ".join(["json", *STYLES])
         raise at.error(f"the style {own.style!r} is not supported; {known} are")
     any_order = own.any_order and walker.any_order
-    wishes = Wishes(_spaces(own.max_whitespace_cnt), at.stops(own.excludes), any_order)
+    wishes = SchemaStyle(_spaces(own.max_whitespace_cnt), at.stops(own.excludes), any_order)
     maker = _Maker(walker, at)
     with at.blamed():
         if own.style == "json":

@@ -45,7 +45,7 @@ class At(NamedTuple):
         return found
 
 
-class Wishes(NamedTuple):
+class SchemaStyle(NamedTuple):
     """How a schema is to be written."""
 
     whitespace: str | None = None  # between parts; None: as usual
@@ -56,9 +56,9 @@ class Wishes(NamedTuple):
 class Schemas(Protocol):
     """Reads schemas. Raises GrammarError."""
 
-    def text(self, schema: Json, wishes: Wishes) -> str: ...
+    def text(self, schema: Json, wishes: SchemaStyle) -> str: ...
 
-    def arguments(self, schema: Json, wishes: Wishes) -> Arguments: ...
+    def arguments(self, schema: Json, wishes: SchemaStyle) -> Arguments: ...
 
 
 class Walker(Protocol):

@@ -21,7 +21,7 @@ Outcome = Grammar | Exception
 
 
 @dataclass(eq=False)
-class Wanted:
+class CompileJob:
     constraint: Constraint
     # May be called twice: that it takes too long, and what came of it.
     tell: Callable[[Outcome], None]
@@ -32,11 +32,11 @@ class Compilations:
     """Which constraint is compiled next."""
 
     def __init__(self) -> None:
-        self._waiting: list[Wanted] = []
+        self._waiting: list[CompileJob] = []
         self._begun: set[Constraint] = set()
         self._given_up: set[Constraint] = set()  # of those
 
-    def put(self, wanted: Wanted) -> bool:
+    def put(self, wanted: CompileJob) -> bool:
         """False if it is being compiled, and was given up."""
         if wanted.constraint in self._given_up:
             return False
@@ -47,29 +47,29 @@ class Compilations:
     def has_next(self) -> bool:
         return self._next() is not None
 
-    def _next(self) -> Wanted | None:
+    def _next(self) -> CompileJob | None:
         self._waiting = [wanted for wanted in self._waiting if wanted.is_wanted()]
         return next((each for each in self._waiting if each.constraint not in self._begun), None)
 
-    def take(self) -> Wanted | None:
+    def take(self) -> CompileJob | None:
         wanted = self._next()
         if wanted is not None:
             self._waiting.remove(wanted)
             self._begun.add(wanted.constraint)
         return wanted
 
-    def end(self, constraint: Constraint) -> list[Wanted]:
+    def end(self, constraint: Constraint) -> list[CompileJob]:
         """It is compiled. Returns who else waits for it."""
         self._begun.discard(constraint)
         self._given_up.discard(constraint)
         return self._drop(constraint)
 
-    def give_up(self, constraint: Constraint) -> list[Wanted]:
+    def give_up(self, constraint: Constraint) -> list[CompileJob]:
         """It takes too long. Returns who else waits for it; from now on nobody does."""
         self._given_up.add(constraint)
         return self._drop(constraint)
 
-    def _drop(self, constraint: Constraint) -> list[Wanted]:
+    def _drop(self, constraint: Constraint) -> list[CompileJob]:
         dropped = [each for each in self._waiting if each.constraint == constraint]
         self._waiting = [each for each in self._waiting if each.constraint != constraint]
         return dropped
@@ -86,7 +86,7 @@ class CompileThreads:
         self._pool = Pool("compiler", NUM_COMPILERS, self._lock, work)
         self._watchdog = Watchdog(self._lock, self._look)
 
-    def submit(self, wanted: Wanted) -> None:
+    def submit(self, wanted: CompileJob) -> None:
         with self._lock:
             is_put = self._compilations.put(wanted)
             if is_put:
@@ -95,7 +95,7 @@ class CompileThreads:
         if not is_put:
             _tell_late([wanted])
 
-    def _run(self, wanted: Wanted) -> None:
+    def _run(self, wanted: CompileJob) -> None:
         try:
             outcome: Outcome = self._compiler.compile(wanted.constraint)
         except Exception as error:
@@ -109,7 +109,7 @@ class CompileThreads:
             each.tell(outcome)
 
     def _look(self) -> bool:
-        late: list[Wanted] = []
+        late: list[CompileJob] = []
         with self._lock:
             for wanted in self._pool.look():
                 late += [wanted, *self._compilations.give_up(wanted.constraint)]
@@ -120,7 +120,7 @@ class CompileThreads:
         return not is_resting
 
 
-def _tell_late(late: list[Wanted]) -> None:
+def _tell_late(late: list[CompileJob]) -> None:
     for wanted in late:
         constraint = wanted.constraint
         said = f"{constraint.param}{constraint.within}: it takes longer than {GIVE_UP_S:.0f} s to compile"

@@ -25,7 +25,7 @@ class Lexer:
 
 
 @dataclass(eq=False)
-class Wanted:
+class MaskJob:
     """A mask that somebody waits for."""
 
     lexer: Lexer
@@ -38,24 +38,24 @@ class Wanted:
 
 class FairQueue:
     def __init__(self) -> None:
-        self._waiting: list[Wanted] = []
+        self._waiting: list[MaskJob] = []
         self._now_s = 0.0  # the clock of turns: what the last one to have a turn had had before
 
     @property
     def is_empty(self) -> bool:
         return not self._waiting
 
-    def put(self, wanted: Wanted) -> None:
+    def put(self, wanted: MaskJob) -> None:
         self._waiting.append(wanted)
 
-    def withdraw(self, wanted: Wanted) -> None:
+    def withdraw(self, wanted: MaskJob) -> None:
         self._waiting.remove(wanted)
 
     def has(self, is_slow: bool) -> bool:
         """Whether a lexer of this kind waits for a turn that it may have now."""
         return self._next(is_slow) is not None
 
-    def take(self, is_slow: bool) -> Wanted | None:
+    def take(self, is_slow: bool) -> MaskJob | None:
         """The next turn of a slow lexer, or of one that is not."""
         wanted = self._next(is_slow)
         if wanted is None:
@@ -65,18 +65,18 @@ class FairQueue:
         wanted.start_s = self._now_s = max(self._now_s, wanted.lexer.had_s)
         return wanted
 
-    def end(self, wanted: Wanted, took_s: float) -> None:
+    def end(self, wanted: MaskJob, took_s: float) -> None:
         wanted.lexer.is_busy = False
         wanted.lexer.had_s = wanted.start_s + took_s
 
-    def drop(self, lexer: Lexer) -> list[Wanted]:
+    def drop(self, lexer: Lexer) -> list[MaskJob]:
         """Take out all that waits for this lexer."""
         dropped = [wanted for wanted in self._waiting if wanted.lexer is lexer]
         self._waiting = [wanted for wanted in self._waiting if wanted.lexer is not lexer]
         return dropped
 
-    def _next(self, is_slow: bool) -> Wanted | None:
-        found: Wanted | None = None
+    def _next(self, is_slow: bool) -> MaskJob | None:
+        found: MaskJob | None = None
         for wanted in self._waiting:
             lexer = wanted.lexer
             if lexer.is_slow != is_slow or lexer.is_busy:

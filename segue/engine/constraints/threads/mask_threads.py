@@ -8,7 +8,7 @@ from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Any
 
-from segue.engine.constraints.threads.fair_queue import FairQueue, Lexer, Wanted
+from segue.engine.constraints.threads.fair_queue import FairQueue, Lexer, MaskJob
 from segue.engine.constraints.threads.pool import Pool, Watchdog, Work
 from segue.engine.constraints.threads.priority import step_back
 
@@ -17,7 +17,7 @@ log = logging.getLogger("segue.constraint")
 NUM_QUICK, NUM_SLOW = 4, 2  # threads
 
 
-class Slowly:
+class SlowSearch:
     """What a search may return in place of a mask: another search, that is for the threads of slow lexers."""
 
     def __init__(self, find: Callable[[], Any]) -> None:
@@ -42,7 +42,7 @@ class MaskThreads:
 
         Raises RuntimeError if no thread can be had.
         """
-        wanted = Wanted(lexer, partial(find, *args))
+        wanted = MaskJob(lexer, partial(find, *args))
         with self._lock:
             if not lexer.is_lost:
                 self._watchdog.wake()
@@ -59,16 +59,16 @@ class MaskThreads:
             if self._queue.has(is_slow):
                 pool.call()
 
-    def _end(self, wanted: Wanted, took_s: float) -> None:
+    def _end(self, wanted: MaskJob, took_s: float) -> None:
         self._queue.end(wanted, took_s)
         if wanted.slowly is not None:
             lexer = Lexer(is_slow=True, had_s=wanted.lexer.had_s)
-            self._queue.put(Wanted(lexer, wanted.slowly, wanted.future))
+            self._queue.put(MaskJob(lexer, wanted.slowly, wanted.future))
         if not self._queue.is_empty:  # others may wait for its lexer, which may have become slow
             self._call()
 
     def _look(self) -> bool:
-        lost: list[Wanted] = []
+        lost: list[MaskJob] = []
         with self._lock:
             for pool in self._pools.values():
                 for wanted in pool.look():
@@ -82,14 +82,14 @@ class MaskThreads:
         return not is_resting
 
 
-def _run(wanted: Wanted) -> None:
+def _run(wanted: MaskJob) -> None:
     found, failure = None, None
     try:
         with wanted.lexer.in_use:
             found = wanted.find()
     except BaseException as error:  # a panic of llguidance is no Exception
         failure = error
-    if isinstance(found, Slowly):
+    if isinstance(found, SlowSearch):
         wanted.slowly = found.find
     else:
         _settle(wanted.future, found, failure)

@@ -24,7 +24,7 @@ Job = TypeVar("Job")
 
 
 @dataclass
-class Turn(Generic[Job]):
+class Assignment(Generic[Job]):
     """What a thread is at."""
 
     job: Job
@@ -64,7 +64,7 @@ class Pool(Generic[Job]):
         self._calls: SimpleQueue[None] = SimpleQueue()  # to threads that are idle
         self._num_idle = 0
         self._num_threads = 0
-        self._turns: list[Turn[Job]] = []
+        self._turns: list[Assignment[Job]] = []
 
     @property
     def is_resting(self) -> bool:
@@ -118,7 +118,7 @@ class Pool(Generic[Job]):
             self._calls.get()  # whoever calls takes it out of those that are idle
             self._lock.acquire()
             return True
-        turn = Turn(job, self._clock(), thread_id)
+        turn = Assignment(job, self._clock(), thread_id)
         self._turns.append(turn)
         self._lock.release()
         try:

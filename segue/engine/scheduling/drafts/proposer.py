@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from segue.engine.constraints.guide import Scout
+from segue.engine.constraints.guide import LookaheadGuide
 from segue.engine.request.sequence import Sequence as Text
 from segue.engine.scheduling.drafts.costs import Kind
 from segue.engine.scheduling.drafts.payoff import Payoff
@@ -57,7 +57,7 @@ class Proposer(ABC):
         self._num_rested = _REST
         drafts: dict[Text, list[int]] = {}
         limits: dict[Text, int] = {}
-        scouts: dict[Text, Scout] = {}
+        scouts: dict[Text, LookaheadGuide] = {}
         spans: list[Span] = []
         for sequence, limit in wanted:
             span = self._next_span(sequence, limit, spans)
@@ -104,7 +104,12 @@ class Proposer(ABC):
         """All drafts of this step are made."""
 
     def _extend(
-        self, draft: list[int], sequence: Text, row: Logits, limit: int, scout: Scout | None
+        self,
+        draft: list[int],
+        sequence: Text,
+        row: Logits,
+        limit: int,
+        scout: LookaheadGuide | None,
     ) -> bool:
         """Append a guess; False: the draft ends here. What goes wrong ends the draft only: the request needs none."""
         row = _widened(row, sequence.sampler.vocab_size)
@@ -122,7 +127,7 @@ class Proposer(ABC):
             return False
 
 
-def _scout(sequence: Text) -> Scout | None:
+def _scout(sequence: Text) -> LookaheadGuide | None:
     try:
         return sequence.guide.scout() if sequence.guide else None
     except Exception:

@@ -80,7 +80,7 @@ class Adapters:
         board[on.LOW_RANK_ROW] = _MOST_TOGETHER * stride
 
 
-class Mixes:
+class AdapterMixes:
     """The mixes of a step's rows, and where its board says so."""
 
     def __init__(self, adapters: Adapters, board: NDArray[np.int64], max_rows: int):

@@ -8,9 +8,9 @@ from segue.engine.constraints.threads.compile_threads import (
     NUM_COMPILERS,
     OVERDUE_S,
     Compilations,
+    CompileJob,
     CompileThreads,
     Outcome,
-    Wanted,
 )
 from segue.engine.constraints.threads.pool import GIVE_UP_S
 from segue.errors import EngineFault, InvalidField
@@ -21,8 +21,8 @@ from tests.engine.constraints.guided import regex
 PATIENCE_S = 60.0
 
 
-def wanted(text: str, is_wanted: bool = True) -> Wanted:
-    return Wanted(regex(text), lambda _: None, lambda: is_wanted)
+def wanted(text: str, is_wanted: bool = True) -> CompileJob:
+    return CompileJob(regex(text), lambda _: None, lambda: is_wanted)
 
 
 def test_first_come_first_served_and_each_constraint_once() -> None:
@@ -79,7 +79,7 @@ class Gated:
 
     def submit(self, text: str) -> "SimpleQueue[Outcome]":
         told: SimpleQueue[Outcome] = SimpleQueue()
-        self.threads.submit(Wanted(regex(text), told.put, lambda: True))
+        self.threads.submit(CompileJob(regex(text), told.put, lambda: True))
         return told
 
 

@@ -1,10 +1,10 @@
 """The order of masks, as pure logic."""
 
-from segue.engine.constraints.threads.fair_queue import FairQueue, Lexer, Wanted
+from segue.engine.constraints.threads.fair_queue import FairQueue, Lexer, MaskJob
 
 
-def wanted(lexer: Lexer) -> Wanted:
-    return Wanted(lexer, lambda: None)
+def wanted(lexer: Lexer) -> MaskJob:
+    return MaskJob(lexer, lambda: None)
 
 
 def served(turns: FairQueue, costs: dict[Lexer, float], num_turns: int) -> list[Lexer]:

@@ -4,7 +4,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from segue.engine.constraints.threads.fair_queue import Lexer
-from segue.engine.constraints.threads.mask_threads import NUM_QUICK, NUM_SLOW, MaskThreads, Slowly
+from segue.engine.constraints.threads.mask_threads import (
+    NUM_QUICK,
+    NUM_SLOW,
+    MaskThreads,
+    SlowSearch,
+)
 from segue.engine.constraints.threads.pool import GIVE_UP_S
 
 PATIENCE_S = 60.0
@@ -62,7 +67,7 @@ def test_nor_do_those_that_turn_out_to_be_slow(gates: Callable[[], Gate]) -> Non
 
 
 def test_a_search_may_go_on_among_the_slow() -> None:
-    found = MaskThreads().submit(Lexer(), lambda: Slowly(name))
+    found = MaskThreads().submit(Lexer(), lambda: SlowSearch(name))
     assert found.result(PATIENCE_S) == "mask-slow"
 
 

@@ -11,20 +11,20 @@ from segue.engine.constraints.schemas.documents import Part
 from segue.engine.constraints.schemas.facts import (
     ANYTHING,
     Absent,
+    AtLeast,
+    AtMost,
     Branch,
     Branches,
     Count,
     Except,
     Fact,
-    High,
+    IsInteger,
     Length,
-    Low,
     Matches,
     Multiple,
     Only,
     Required,
     Size,
-    Whole,
     just,
     must,
 )
@@ -73,7 +73,7 @@ def say_type(part: Part, value: Json, is_wanted: bool) -> Branches:
         types |= {"null"}
     is_whole = "integer" in names and "number" not in names
     if is_wanted:
-        facts = (Whole(),) if is_whole else ()
+        facts = (IsInteger(),) if is_whole else ()
         return [Branch(types | {"number"} if is_whole else types, facts)]
     others = frozenset(TYPES) - types
     broken = (Multiple(Fraction(1), False),) if is_whole else ()
@@ -129,9 +129,9 @@ def say_bound(name: str, is_low: bool, is_excluded: bool) -> Say:
             excludes = True
         bound = (_number(part, name, value), excludes)
         if is_wanted:
-            return just(Low(bound) if is_low else High(bound))
+            return just(AtLeast(bound) if is_low else AtMost(bound))
         other = (bound[0], not excludes)
-        return must("number", High(other) if is_low else Low(other))
+        return must("number", AtMost(other) if is_low else AtLeast(other))
 
     return say
 
@@ -178,7 +178,7 @@ def say_format(part: Part, value: Json, is_wanted: bool) -> Branches:
         return ANYTHING if is_wanted else []
     if value in NUMBER_FORMATS:
         low, high = NUMBER_FORMATS[value]
-        facts = (Whole(), Low((Fraction(low), False)), High((Fraction(high), False)))
+        facts = (IsInteger(), AtLeast((Fraction(low), False)), AtMost((Fraction(high), False)))
         if not is_wanted:
             raise Unenforceable(
                 f"at {part.path}: the opposite of format {value!r} cannot be enforced"

@@ -10,7 +10,7 @@ from segue.engine.constraints.schemas.facts import (
     Branch,
     Branches,
     Contains,
-    Every,
+    EveryProperty,
     Except,
     Fact,
     Goal,
@@ -23,7 +23,7 @@ from segue.engine.constraints.schemas.facts import (
     Rest,
     Seen,
     Size,
-    Some,
+    SomeProperty,
     Unique,
     just,
     must,
@@ -128,8 +128,8 @@ def pattern_properties(
     goals = [reader.goal(part, "patternProperties", s, is_wanted=is_wanted) for s in sources]
     pairs = [(Keys(wanted=p), g) for p, g in zip(patterns, goals, strict=True)]
     if is_wanted:
-        return just(*(Every(k, g) for k, g in pairs), seen=Seen(patterns=tuple(patterns)))
-    return [b for keys, goal in pairs for b in must("object", Some(keys, goal))]
+        return just(*(EveryProperty(k, g) for k, g in pairs), seen=Seen(patterns=tuple(patterns)))
+    return [b for keys, goal in pairs for b in must("object", SomeProperty(keys, goal))]
 
 
 def _pattern(part: Part, source: str) -> Pattern:
@@ -147,8 +147,8 @@ def additional_properties(
     keys = Keys(names, tuple(_pattern(part, source) for source in sources))
     goal = reader.goal(part, "additionalProperties", is_wanted=is_wanted)
     if is_wanted:
-        return just(Every(keys, goal), seen=Seen(all_names=True))
-    return must("object", Some(keys, goal))
+        return just(EveryProperty(keys, goal), seen=Seen(all_names=True))
+    return must("object", SomeProperty(keys, goal))
 
 
 def property_names(
@@ -201,7 +201,7 @@ def unevaluated(reader: Reader, goal: Goal, keyword: str, branches: Branches) ->
         seen = branch.seen
         fact: Fact
         if keyword == "unevaluatedProperties":
-            fact = Every(Keys(seen.names, seen.patterns), rest)
+            fact = EveryProperty(Keys(seen.names, seen.patterns), rest)
             is_over, after = seen.all_names, Seen(all_names=True)
         else:
             either_ = _either(reader, part, (*seen.items, rest)) if seen.items else rest

@@ -22,9 +22,9 @@ from segue.engine.constraints.schemas.facts import (
     Fact,
     Goal,
     Goals,
+    IsInteger,
     Only,
     Reader,
-    Whole,
 )
 from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
 from segue.engine.constraints.schemas.keywords.expander import ANNOTATIONS, Expander
@@ -172,7 +172,7 @@ class Emitter:
         """Values that are no arrays or objects are one terminal."""
         values = [value for value in values if not self._spelling.is_excluded(value)]
         plain = [v for v in values if not isinstance(v, list | dict)]
-        is_whole = any(f == Whole() for f in branch.facts)
+        is_whole = any(f == IsInteger() for f in branch.facts)
         is_integer = is_whole or not any(
             isinstance(f, Only) and f.is_number_meant for f in branch.facts
         )

@@ -15,7 +15,7 @@ from segue.engine.constraints.schemas.facts import (
     Fact,
     Names,
     Required,
-    Some,
+    SomeProperty,
     Writer,
 )
 from segue.engine.constraints.schemas.keywords.assertions import Unenforceable
@@ -31,7 +31,7 @@ _OPEN, _CLOSE = Terminal('"{"'), Terminal('"}"')
 class Members(NamedTuple):
     named: dict[str, Named]
     free: list[Free]
-    some: Some | None  # at least one such property must be there
+    some: SomeProperty | None  # at least one such property must be there
     least: int
     most: int | None
 
@@ -68,7 +68,7 @@ class Fields:
         if named is None:
             return None
         free = shapes.free_of(self._facts, list(names), keys, self._escapes) if keys else []
-        some = [f for f in self._facts if isinstance(f, Some)]
+        some = [f for f in self._facts if isinstance(f, SomeProperty)]
         if len(some) > 1:
             raise Unenforceable("two properties are wanted whose names are free")
         return Members(named, free, some[0] if some else None, self._least, self._most)
@@ -113,7 +113,9 @@ class Fields:
                 return None
         return found
 
-    def _with_some(self, named: dict[str, Named], free: list[Free], some: Some) -> list[Node]:
+    def _with_some(
+        self, named: dict[str, Named], free: list[Free], some: SomeProperty
+    ) -> list[Node]:
         """At least one property that meets a goal: a listed one, or the last of the free ones."""
         found: list[Node] = []
         for name, own in named.items():

@@ -17,7 +17,7 @@ _PING_S = 1.0
 _PAUSE_S = 0.25  # before a socket is tried again that could not be reached
 
 
-class Attached(Client):
+class AttachedEngine(Client):
     def __init__(self, address: str, on_crash: OnCrash | None = None) -> None:
         """`address`: the path of the worker's socket."""
         super().__init__(on_crash)

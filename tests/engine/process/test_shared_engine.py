@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from segue.engine.process import hosted
-from segue.engine.process.attached import Attached
-from segue.engine.process.hosted import Hosted
+from segue.engine.process import shared_engine
+from segue.engine.process.attached_engine import AttachedEngine
+from segue.engine.process.shared_engine import SharedEngine
 from segue.engine.process.supervisor import Supervisor
 from segue.errors import InvalidField, Unavailable, Unsupported
 from segue.runners.fake import LISTS, FakeLoader
@@ -27,16 +27,16 @@ pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Un
 @contextlib.asynccontextmanager
 async def running(
     folder: Path, loader: FakeLoader | None = None
-) -> AsyncIterator[tuple[Supervisor, Hosted, list[Attached]]]:
+) -> AsyncIterator[tuple[Supervisor, SharedEngine, list[AttachedEngine]]]:
     path = str(folder / "socket")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
         engine = Supervisor(loader or FakeLoader(), chunk_rows=64)
         await engine.start()
-        host = Hosted(engine, listener)
+        host = SharedEngine(engine, listener)
         await host.start()
-        attached = [Attached(path), Attached(path)]
+        attached = [AttachedEngine(path), AttachedEngine(path)]
         try:
             await asyncio.gather(*(each.start() for each in attached))
             yield engine, host, attached
@@ -123,7 +123,7 @@ def test_an_engine_that_died_is_told_to_all_and_comes_back_for_all(tmp_path: Pat
 def test_one_that_does_not_read_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosted, "MOST_BEHIND", 100_000)
+    monkeypatch.setattr(shared_engine, "MOST_BEHIND", 100_000)
 
     async def main() -> None:
         async with running(tmp_path, ENDLESS) as (engine, _, (lazy, other)):

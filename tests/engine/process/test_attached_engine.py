@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.engine.process.attached import Attached
+from segue.engine.process.attached_engine import AttachedEngine
 from segue.engine.process.supervisor import Supervisor
 from segue.errors import Unavailable
 from segue.runners.fake import FakeLoader
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Un
 @contextlib.asynccontextmanager
 async def running(
     folder: Path, num_attached: int, loader: FakeLoader | None = None
-) -> AsyncIterator[tuple[Supervisor, list[Attached]]]:
+) -> AsyncIterator[tuple[Supervisor, list[AttachedEngine]]]:
     path = str(folder / "socket")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
         supervisor = Supervisor(loader or FakeLoader(), chunk_rows=64, listener=listener)
         await supervisor.start()
-        attached = [Attached(path) for _ in range(num_attached)]
+        attached = [AttachedEngine(path) for _ in range(num_attached)]
         try:
             await asyncio.gather(*(each.start() for each in attached))
             yield supervisor, attached

@@ -17,12 +17,12 @@ from segue.engine.seam import Engine, Sink, failed_of
 from segue.errors import EngineFault, SegueError
 from segue.types import CompletionRequest, Event, ModelInfo, SlotAction, SlotResult, Stats
 
-log = logging.getLogger("segue.hosted")
+log = logging.getLogger("segue.shared_engine")
 
 _STATS_S = 0.25
 
 
-class Hosted:
+class SharedEngine:
     """Implements Engine, over another one."""
 
     def __init__(self, engine: Engine, listener: socket.socket) -> None:
