@@ -33,6 +33,7 @@ OPERATIONS = {
     f"{dialect.name}{operation.path}": operation
     for dialect in DIALECTS
     for operation in dialect.operations
+    if "stream" in operation.table.known  # the others write no text
 }
 
 

@@ -6,6 +6,7 @@ from segue.dialects.base import Dialect, Difference, Operation
 from segue.dialects.vllm.answer import Completion, error_reply
 from segue.dialects.vllm.fields import FIELDS, OF_MODEL, RULES, check_truncation
 from segue.dialects.vllm.pages import PAGES
+from segue.dialects.vllm.scoring import SCORING
 
 DIFFERENCES = (
     Difference(
@@ -137,9 +138,12 @@ DIFFERENCES = (
         "The others are of GPUs and of images. A prompt's tokens are told by /tokenize.",
     ),
     Difference(
-        "There is no /generative_scoring, and no adapter is loaded while the server runs. Requests to sleep, to "
-        "profile and to reset caches are not there either.",
-        "logprob_token_ids tells what the first does. The others are off in vLLM unless a variable turns them on.",
+        "No adapter is loaded while the server runs, and nothing asks it to sleep, to profile or to reset caches.",
+        "They are off in vLLM unless a variable turns them on.",
+    ),
+    Difference(
+        "/generative_scoring refuses a prompt that is too long, and puts BOS in front with item_first, too.",
+        "vLLM cuts off its end, which is the item, and puts BOS before the query, between the two.",
     ),
     Difference(
         "With API keys, /metrics, /load, /version, /tokenize and /invocations need one as well.",
@@ -170,6 +174,7 @@ VLLM = Dialect(
     operations=(
         COMPLETIONS,
         replace(COMPLETIONS, path="/invocations", doc="The same, where SageMaker asks for it."),
+        SCORING,
     ),
     companions=PAGES,
     error=error_reply,

@@ -1,11 +1,12 @@
 """Answers with log-probabilities, and with the prompt."""
 
-from tests.contract import ANY, CERTAIN, DONE, Case
+from tests.contract import ANY, CERTAIN, DONE, MODEL, NUMBER, Case, Like
 from tests.contract.vllm.shapes import (
     FINGERPRINT,
     PATH,
     choice,
     chunk,
+    error,
     legacy,
     scored,
     usage,
@@ -153,5 +154,36 @@ SCORES = [
             DONE,
         ],
         source="B.2 stream 2: the prompt comes first, with its ids",
+    ),
+    Case(
+        "logprobs",
+        "/vllm/generative_scoring",
+        {"query": "x", "items": ["", [32]], "label_token_ids": [ord("b"), 32], "request_id": "r"},
+        answer={
+            "id": "generative-scoring-r",
+            "object": "list",
+            "created": NUMBER,
+            "model": MODEL,
+            "data": [
+                {"index": 0, "object": "score", "score": NUMBER},
+                {"index": 1, "object": "score", "score": NUMBER},
+            ],
+            "usage": {
+                "prompt_tokens": 3,
+                "total_tokens": 5,
+                "completion_tokens": 2,
+                "prompt_tokens_details": None,
+                "completion_tokens_details": None,
+            },
+        },
+        source="generative_scoring.md; compared",
+    ),
+    Case(
+        "error",
+        "/vllm/generative_scoring",
+        {"query": "x", "items": ["a"], "label_token_ids": [999]},
+        status=400,
+        answer=error(Like(r"label_token_ids holds .*"), "label_token_ids", 400),
+        source="generative_scoring: validate label_token_ids",
     ),
 ]

@@ -15,6 +15,7 @@ OPERATIONS = {
     dialect.name + operation.path: operation
     for dialect in DIALECTS
     for operation in dialect.operations
+    if "stream" in operation.table.known  # the others write no text
 }
 READING = ("llamacpp", "mistralrs", "vllm")
 OWN = ModelDefaults(

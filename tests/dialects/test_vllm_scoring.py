@@ -1,0 +1,98 @@
+"""Generative scoring: which prompts are asked, and what becomes of the log-probabilities of the labels."""
+
+from math import log
+from typing import Any
+
+import pytest
+
+from segue.dialects.base import Call, Stamp
+from segue.dialects.rendering.tally import Tally
+from segue.dialects.vllm.scoring import SCORING
+from segue.errors import InvalidField
+from segue.types import Alternative, Delta, Done, Finished, Prompt, TokenScore, Usage
+
+STAMP = Stamp(request_id="r", public_id="r", created=5, seed=99, fingerprint="f")
+ASKED = {"query": "is it", "items": [" a", "b"], "label_token_ids": [7, 8]}
+
+
+def parse(**body: Any) -> Call:
+    return SCORING.parse({**ASKED, **body}, STAMP)
+
+
+@pytest.mark.parametrize(
+    ("body", "prompts"),
+    [
+        ({}, [("is it", " a"), ("is it", "b")]),
+        ({"item_first": True}, [(" a", "is it"), ("b", "is it")]),
+        ({"query": ["5", 6], "items": [[1], [2.0, 3]]}, [((5, 6), (1,)), ((5, 6), (2, 3))]),
+        ({"items": [""]}, [("is it",)]),
+        ({"query": "", "items": [""]}, [("",)]),
+    ],
+    ids=str,
+)
+def test_a_prompt_is_the_query_and_an_item(body: dict[str, Any], prompts: list[Any]) -> None:
+    request = parse(**body).request
+    assert [prompt.parts for prompt in request.prompts] == prompts
+    assert (request.max_tokens, request.logprob_token_ids) == (1, (7, 8))
+    assert request.num_top == 2
+
+
+def test_special_tokens_can_be_left_out() -> None:
+    for sent, has_bos in (({}, True), ({"add_special_tokens": "no"}, False)):
+        assert parse(**sent).request.prompts[0] == Prompt(("is it", " a"), add_special=has_bos)
+
+
+def scored(*shares: float, drawn: int, **body: Any) -> list[float]:
+    """The scores of two items, after each of which these are the shares of the labels."""
+    call = parse(**body)
+    labels = call.request.logprob_token_ids
+    top = [Alternative(*each) for each in zip(labels, [b"x"] * 9, map(log, shares), strict=False)]
+    tally = Tally(call.request)
+    for choice, ordered in enumerate((top, top[::-1])):
+        score = TokenScore(drawn, b"y", log(0.5), 1, tuple(ordered))
+        tally.push(Delta(choice, "y", (drawn,), (score,)))
+        tally.push(Finished(choice, "length", "max_tokens", 1))
+    tally.push(Done(Usage(6, 2, 0), 99))
+    whole = SCORING.renderer(call).fold(tally)
+    assert whole["usage"]["total_tokens"] == 8
+    return [each["score"] for each in whole["data"]]
+
+
+@pytest.mark.parametrize(
+    ("body", "shares", "score"),
+    [
+        ({}, (0.3, 0.1), 0.75),
+        ({"apply_softmax": False}, (0.3, 0.1), 0.3),
+        ({"label_token_ids": [7, 7, 8, 9]}, (0.2, 0.1, 0.1), 0.5),
+        ({"label_token_ids": [7]}, (1e-9,), 1.0),
+        ({}, (1e-300, 3e-300), 0.25),
+    ],
+    ids=str,
+)
+def test_a_score_is_a_share_of_the_first_label(
+    body: dict[str, Any], shares: tuple[float, ...], score: float
+) -> None:
+    """In whichever order the engine tells them, and whether one of them is drawn or another."""
+    assert scored(*shares, drawn=5, **body) == pytest.approx([score, score])
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"query": None}, "query"),
+        ({"query": 5}, "query"),
+        ({"items": []}, "items"),
+        ({"items": "a"}, "items"),
+        ({"items": [{}]}, "items"),
+        ({"label_token_ids": []}, "label_token_ids"),
+        ({"label_token_ids": [-1]}, "label_token_ids"),
+        ({"label_token_ids": list(range(129))}, "label_token_ids"),
+        ({"apply_softmax": None}, "apply_softmax"),
+        ({"cache_salt": "a/b"}, "cache_salt"),
+    ],
+    ids=str,
+)
+def test_refused(body: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidField) as error:
+        parse(**body)
+    assert error.value.param == param
