@@ -234,6 +234,31 @@ def test_a_token_without_text_is_no_line(operation: Operation, num_lines: int) -
     assert len([line for event in events for line in answer.push(event)]) == num_lines
 
 
+@pytest.mark.parametrize("cached", [0, 2])
+@pytest.mark.parametrize(
+    ("operation", "stream"), [(GENERATE, True), (GENERATE, False), (TEXT, True), (TEXT, False)]
+)
+def test_cached_tokens_are_told(operation: Operation, stream: bool, cached: int) -> None:
+    """As Ollama 0.34 does; they are counted among the prompt's, too."""
+    usage = {"stream_options": {"include_usage": True}} if operation is TEXT else {}
+    call = operation.parse({"model": "m", "prompt": "abc", "stream": stream, **usage}, STAMP)
+    tally, renderer = Tally(call.request), operation.renderer(call)
+    events: list[Event] = [
+        Prompted(0, (7, 8, 9), cached),
+        Delta(0, "a", (1,), None),
+        Finished(0, "length", "max_tokens", 1),
+        Done(Usage(3, 1, cached), 1),
+    ]
+    for event in events:
+        tally.push(event)
+    last = [line for event in events for line in renderer.push(event)][-1]
+    whole = last if stream else operation.renderer(call).fold(tally)
+    if operation is GENERATE:
+        assert (whole["prompt_eval_count"], whole["prompt_eval_cached_count"]) == (3, cached)
+    else:
+        assert whole["usage"]["prompt_tokens_details"] == {"cached_tokens": cached}
+
+
 def test_errors() -> None:
     busy = OLLAMA.error(Overloaded("full"))
     assert (busy.status, busy.body) == (503, {"error": "full"})

@@ -143,7 +143,8 @@ class Generation:
 
     def _durations(self, tally: Tally, choice: Choice) -> dict[str, int]:
         """In nanoseconds. Time spent neither on the prompt nor on the answer counts as loading. Zeros are left out, but
-        an answer has its duration even if it came in one step: clients divide by it."""
+        not of cached tokens (as in Ollama 0.34). An answer has its duration even if it came in one step: clients
+        divide by it."""
         total_s = max(0.0, self._call.stamp.now() - self._call.stamp.arrived)
         read_s, written_s = choice.finished.prompt_s, choice.finished.decode_s
         num_written = tally.usage.completion_tokens
@@ -155,4 +156,5 @@ class Generation:
             "eval_count": num_written,
             "eval_duration": max(_nanoseconds(written_s), LEAST_NS if num_written else 0),
         }
-        return {name: value for name, value in metrics.items() if value}
+        cached = {"prompt_eval_cached_count": tally.usage.cached_tokens}
+        return {name: value for name, value in metrics.items() if value} | cached

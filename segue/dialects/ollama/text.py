@@ -5,9 +5,9 @@ from typing import Any
 from segue.dialects.base import Reply
 from segue.dialects.rendering.context_overflow import as_llamacpp
 from segue.dialects.rendering.tally import Tally
-from segue.dialects.rendering.text_completion import TextCompletion, plain_usage
+from segue.dialects.rendering.text_completion import TextCompletion
 from segue.errors import SegueError, WrongMethod
-from segue.types import Delta, Done, Event, Finished, Usage
+from segue.types import Delta, Done, Event, Finished
 
 FINGERPRINT = "fp_ollama"
 
@@ -21,9 +21,6 @@ class Completion(TextCompletion):
 
     def _ending(self, finished: Finished) -> dict[str, Any]:
         return {"finish_reason": finished.reason}
-
-    def _usage(self, usage: Usage) -> dict[str, Any]:
-        return plain_usage(usage)
 
     def _loaded(self) -> dict[str, Any]:
         return {**self._blank(0), "finish_reason": "load"}

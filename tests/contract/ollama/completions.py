@@ -25,6 +25,7 @@ def last(text: str, prompt: int, completion: int, reason: str = "length", **more
         "load_duration": NUMBER,
         "prompt_eval_count": prompt,
         "prompt_eval_duration": NUMBER,
+        "prompt_eval_cached_count": NUMBER,
         "eval_count": completion,
         "eval_duration": NUMBER,
         **more,
@@ -54,6 +55,7 @@ def usage(prompt: int, completion: int) -> dict[str, Any]:
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": NUMBER},
     }
 
 
