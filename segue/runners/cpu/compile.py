@@ -31,6 +31,7 @@ from segue.runners.cpu.step.attention.kv_formats import KvType
 # name → how many integers it takes
 ENTRIES = {"run_step": 2, "serve_steps": 3, "post_step": 4, "await_left": 1, "tell_word": 2}
 _MODULE = "segue.runners.cpu.compile"
+_HAS_FMA = "SEGUE_HAS_FMA"
 
 
 def step_key(target: Target, kv_type: KvType) -> str:
@@ -115,7 +116,8 @@ def _said(target: Target, kv_type: KvType = "f16") -> dict[str, str]:
     """Environment variables that tell the kernels' modules about processor and KV when they are imported."""
     return {
         "SEGUE_WIDE_REGISTERS": str(int(target.flavour.lanes >= 16)),
-        "SEGUE_HALVES_BY_HAND": str(int(not target.flavour.arch)),
+        "SEGUE_HALVES_BY_HAND": str(int(not target.flavour.has_halves)),
+        _HAS_FMA: str(int(target.has_fma)),
         "SEGUE_KV_IN_CODES": str(int(kv_type == "q8_0")),
     }
 
@@ -134,7 +136,8 @@ def _compile(triple: str, cpu: str, features: str) -> bytes:
     functions = Functions(module)
     for name, count in ENTRIES.items():
         functions.entry(getattr(run, name), count)
-    return emitted(str(module), machine, is_quick=True)
+    has_fma = os.environ.get(_HAS_FMA) != "0"
+    return emitted(str(module), machine, is_quick=True, has_fma=has_fma)
 
 
 def _end_with_stdin() -> None:

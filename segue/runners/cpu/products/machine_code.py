@@ -17,6 +17,7 @@ from llvmlite import ir
 
 from segue import fingerprint
 from segue.runners.cpu.native import link
+from segue.runners.cpu.products import fused
 from segue.runners.cpu.products.processor import Target
 
 _linked: dict[tuple[str, Target], dict[str, int]] = {}
@@ -88,21 +89,21 @@ def sources_digest() -> str:
 
 def compile_text(text: str, target: Target) -> bytes:
     """An object file."""
-    return emitted(text, _machine(target))
+    return emitted(text, _machine(target), has_fma=target.has_fma)
 
 
 def compile_quickly(text: str, target: Target) -> bytes:
-    return emitted(text, _machine(target), is_quick=True)
+    return emitted(text, _machine(target), is_quick=True, has_fma=target.has_fma)
 
 
-def emitted(text: str, machine: Any, is_quick: bool = False) -> bytes:
-    """The object file of an IR text, for LLVM's target machine.
+def emitted(text: str, machine: Any, *, is_quick: bool = False, has_fma: bool) -> bytes:
+    """The object file of an IR text, for LLVM's target machine, and whether that has fused multiply-adds.
 
     `is_quick`: without the search for fewer registers that loops step through (LSR), two fifths of the time of
     generating code. On x86 draws and the phases of a step are as fast without; products lose by it, and nothing is
     known of ARM.
     """
-    parsed = optimised(text, machine)
+    parsed = prepared(text, machine, has_fma)
     with _emitting:
         if llvm.llvm_version_info[0] in _KNOWING:
             leaves_out = is_quick and machine.triple.startswith("x86_64")
@@ -114,13 +115,13 @@ def emitted(text: str, machine: Any, is_quick: bool = False) -> bytes:
 def assembly(module: ir.Module, target: Target) -> str:
     """The assembly for a target, for people to read. The target may be another processor than this one."""
     machine = _machine(target)
-    made: str = machine.emit_assembly(optimised(str(module), machine))
+    made: str = machine.emit_assembly(prepared(str(module), machine, target.has_fma))
     return made
 
 
-def optimised(text: str, machine: Any) -> Any:
+def prepared(text: str, machine: Any, has_fma: bool) -> Any:
     """LLVM's module of an IR text, for LLVM's target machine."""
-    parsed = llvm.parse_assembly(text)
+    parsed = llvm.parse_assembly(text if has_fma else fused.spelled_out(text))
     parsed.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     # The IR is already vectorised and unrolled: a few cheap passes suffice, mainly to use registers.

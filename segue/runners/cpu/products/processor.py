@@ -35,6 +35,16 @@ class Flavour:
         """Outputs of a tile."""
         return self.lanes * self.vectors
 
+    @property
+    def has_fma(self) -> bool:
+        """Whether x * y + z rounded once is an instruction, or the compiler knows what to do instead."""
+        return self.arch != _X86 or "fma" in self.needs
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether f16 becomes f32 by an instruction."""
+        return self.arch == _ARM or "f16c" in self.needs
+
 
 def _flavour(
     name: str,
@@ -108,6 +118,15 @@ FLAVOURS: tuple[Flavour, ...] = (
         cpu="neoverse-n1",
     ),
     _flavour("neon", _ARM, "neon", "smull", tile=(4, 2), rows=(2, 1), cpu="cortex-a72"),
+    _flavour(
+        "sse4",
+        _X86,
+        "ssse3 sse4.1 sse4.2 popcnt",
+        "maddubs",
+        tile=(4, 2),
+        rows=(4, 3, 2, 1),
+        cpu="nehalem",
+    ),
     _flavour("generic", "", "", "generic", tile=(8, 2), rows=(1,), cpu=""),
 )
 
@@ -120,6 +139,12 @@ class Target:
     triple: str
     cpu: str
     features: str  # "+avx2,-sse4a,..."
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether x * y + z rounded once is an instruction."""
+        own = self.features.split(",")
+        return not self.triple.startswith(_X86) or "fma" in self.flavour.needs or "+fma" in own
 
 
 @cache

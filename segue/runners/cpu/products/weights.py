@@ -91,7 +91,11 @@ class Reader:
     def _meaning(self, b: Builder, code: Value) -> Value:
         kind = self.kind.bytes
         if self.kind.flavour.arch == "x86_64":
-            name = {16: "llvm.x86.avx512.pshuf.b.512", 8: "llvm.x86.avx2.pshuf.b"}
+            name = {
+                16: "llvm.x86.avx512.pshuf.b.512",
+                8: "llvm.x86.avx2.pshuf.b",
+                4: "llvm.x86.ssse3.pshuf.b.128",
+            }
             table = ir.Constant(kind, list(self.form.codebook) * (kind.count // 16))
             return call(b, name[self.kind.flavour.lanes], kind, table, code)
         if self.kind.flavour.arch == "aarch64":
@@ -172,14 +176,14 @@ class Reader:
 def half(b: Builder, kind: Kind, address: Value) -> Value:
     """f16 → f32."""
     lanes = kind.flavour.lanes
-    if kind.flavour.arch:
+    if kind.flavour.has_halves:
         return b.fpext(load(b, address, ir.VectorType(f16, lanes), 2), kind.floats)
     return _half_by_hand(b, kind, load(b, address, ir.VectorType(i16, lanes), 2))
 
 
 def widened(b: Builder, kind: Kind, bits: Value) -> Value:
     """The bits of f16 → f32."""
-    if kind.flavour.arch:
+    if kind.flavour.has_halves:
         return b.fpext(b.bitcast(bits, ir.VectorType(f16, bits.type.count)), kind.floats)
     return _half_by_hand(b, kind, bits)
 

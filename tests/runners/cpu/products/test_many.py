@@ -10,26 +10,26 @@ from segue.runners.cpu.products.tiles import many
 from tests.runners.cpu.products import emulated
 from tests.runners.cpu.products.reference import expected, first_rows, inputs_of, multiplied, tensor
 
-(AVX2,) = (flavour for flavour in processor.FLAVOURS if flavour.name == "avx2")
+TAKING = [flavour for flavour in processor.FLAVOURS if many.pays(flavour, FORMATS["Q4_1"])]
 
 
 def test_only_sums_of_16_bits_in_few_registers_take_them() -> None:
-    taking = [flavour.name for flavour in processor.FLAVOURS if many.pays(flavour, FORMATS["Q4_1"])]
-    assert taking == ["avx2"]
-    assert not many.pays(AVX2, FORMATS["Q8_0"])
+    assert [flavour.name for flavour in TAKING] == ["avx2", "sse4"]
+    assert not any(many.pays(flavour, FORMATS["Q8_0"]) for flavour in TAKING)
 
 
 # One group in a block and eight, halves with scales of their own, a scale of the whole matrix.
+@pytest.mark.parametrize("flavour", TAKING, ids=lambda flavour: flavour.name)
 @pytest.mark.parametrize("kind", ["Q4_1", "Q5_K", "Q6_K", "NVFP4"])
 def test_any_number_of_rows_has_the_bits_of_the_definition(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, flavour: processor.Flavour, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert many.pays(AVX2, FORMATS[kind])
-    target = processor.target_of(AVX2)
-    if AVX2 not in processor.possible():
+    assert many.pays(flavour, FORMATS[kind])
+    target = processor.target_of(flavour)
+    if flavour not in processor.possible():
         monkeypatch.setattr(kernels, "module", emulated.module)
         monkeypatch.setattr(machine_code, "compile_text", emulated.compiled)
-        target = emulated.target_of(AVX2)
+        target = emulated.target_of(flavour)
     rng = np.random.default_rng(6)
     own, data = tensor(rng, kind, 2 * FORMATS[kind].block, 41)
     inputs = inputs_of(rng, 2 * many.MOST + many.LEAST + many.ROWS - 1, own.shape[0])

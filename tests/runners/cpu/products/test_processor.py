@@ -2,12 +2,15 @@ import ctypes
 import mmap
 import platform
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from llvmlite import ir
 
 from segue.errors import Incompatible
+from segue.runners.cpu.emit import FLOATS, fma
 from segue.runners.cpu.products import kernels, machine_code, processor
 from segue.runners.cpu.products.formats import FORMATS
 from tests.runners.cpu.conftest import BY_NAME
@@ -18,6 +21,7 @@ INSTRUCTIONS = {
     "avx512": r"vpmaddubsw\s.*%zmm",
     "avxvnni": r"vpdpbusd\s.*%ymm",
     "avx2": r"vpmaddubsw\s.*%ymm",
+    "sse4": r"\tpmaddubsw\s.*%xmm",
     "i8mm": r"smmla\s",
     "dotprod": r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]",
     "neon": r"smlal2?\s",
@@ -100,6 +104,32 @@ def test_every_flavour_compiles_to_its_instructions(name: str) -> None:
     target = processor.target_of(BY_NAME[name])
     code = machine_code.assembly(kernels.module(FORMATS["Q8_0"], target), target)
     assert re.search(INSTRUCTIONS[name], code)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "has"), [("nehalem", False), ("sandybridge", False), ("bdver2", True)]
+)
+def test_who_has_no_fma_calls_no_library_for_it(cpu: str, has: bool) -> None:
+    """As a step has it: LLVM would call the C library's, lane by lane. A Piledriver has FMA, but not AVX2."""
+    sse4 = processor.target_of(BY_NAME["sse4"])
+    target = replace(sse4, cpu=cpu, features="+avx,+fma" if has else "")
+    assert target.has_fma is has
+    machine = machine_code._machine(target)
+    code = fused_code(machine, target.has_fma)
+    assert ("vfmadd" in code) is has
+    assert "fmaf" not in code
+    assert ("cvtps2pd" in code) is not has
+
+
+def fused_code(machine: Any, has_fma: bool) -> str:
+    """The assembly of a fused multiply-add of vectors, as it is emitted."""
+    module = ir.Module("fused")
+    module.triple = machine.triple
+    function = ir.Function(module, ir.FunctionType(FLOATS, [FLOATS] * 3), "fused")
+    b = ir.IRBuilder(function.append_basic_block())
+    b.ret(fma(b, *function.args))
+    made: str = machine.emit_assembly(machine_code.prepared(str(module), machine, has_fma))
+    return made
 
 
 def test_every_flavour_is_looked_at() -> None:

@@ -11,7 +11,9 @@ from segue.runners.cpu.products.layout import GROUP, STEP
 _NAMES = {
     16: ("llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"),
     8: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
+    4: ("llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.sse2.pmadd.wd"),
 }
+_SIGNED = {8: "llvm.x86.avx2.psign.b", 4: "llvm.x86.ssse3.psign.b.128"}
 _ALL = GROUP // STEP  # steps of a group
 
 
@@ -47,7 +49,7 @@ def maddubs(b: Builder, part: Part) -> list[list[Value]]:
     if not codes.is_signed:
         fits = 32767 // (2 * codes.top * ACTIVATION)
         return _summed(b, part, part.starts(b), codes.step, (1,), fits)
-    if part.kind.flavour.lanes == 8:
+    if part.kind.flavour.lanes in _SIGNED:
         return _signed(b, part)
     # Code + 128 as two digits in base 16: with digits this small, 16 bits hold the sum of all steps.
     return _summed(b, part, part.starts(b, 128), partial(_digits, b, part), (16, 1), _ALL)
@@ -107,7 +109,7 @@ def _signed(b: Builder, part: Part) -> list[list[Value]]:
         for m, row in enumerate(part.rows):
             each = four(b, kind, row, step)
             for v, size in enumerate(sizes):
-                signed = call(b, "llvm.x86.avx2.psign.b", kind.bytes, each, vectors[v])
+                signed = call(b, _SIGNED[kind.flavour.lanes], kind.bytes, each, vectors[v])
                 pairs = call(b, pairs_name, kind.shorts, size, signed)
                 acc[m][v] = b.add(acc[m][v], call(b, whole_name, kind.ints, pairs, ones))
     return acc

@@ -32,7 +32,7 @@ _STEPS = GROUP // STEP
 
 def pays(flavour: Flavour, form: Format) -> bool:
     """Whether a flavour takes such tiles. Signed codes are bound by the products, not by what expands them."""
-    return flavour.dot == "maddubs" and flavour.lanes == 8 and not form.is_signed
+    return flavour.dot == "maddubs" and flavour.lanes < 16 and not form.is_signed
 
 
 def build(module: Any, kind: Kind, form: Format) -> Any:

@@ -11,7 +11,7 @@ The exact value of an output, for every flavour and any number of rows in the ti
 with dot = Σ a·(code - zero) and sum = Σ a in integers; every other operation is rounded once, as IEEE says.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,6 +40,7 @@ from segue.runners.cpu.products.dots.pairs import is_paired, joined, separated, 
 from segue.runners.cpu.products.dots.vectors import Codes, Kind, Part
 from segue.runners.cpu.products.layout import GROUP, SCALES, STEP, Format
 from segue.runners.cpu.products.processor import Flavour
+from segue.runners.cpu.products.tiles import without_fma
 from segue.runners.cpu.products.weights import Reader, prefetch
 
 PARTS = 2  # integer sums of activations are kept for each half of a group
@@ -229,8 +230,11 @@ def add_group(
     for m, line in enumerate(_lines(b, kind, form, shared)):
         for v, scale in enumerate(made):
             parts = [kind.as_floats(b, dot[m][v]) for dot in dots]
-            y = _add_products(b, scale, line, parts, b.load(acc[m][v]))
-            b.store(_add_minima(b, scale, line, y), acc[m][v])
+            terms = partial(_terms, b, reader, scale, line, parts)
+            if kind.flavour.has_fma:
+                b.store(_added(b, b.load(acc[m][v]), terms()), acc[m][v])
+            else:
+                without_fma.add(b, acc[m][v], terms, _added)
 
 
 def _in_turn(kind: Kind, form: Format, rows: int, has_pairs: bool) -> list[range]:
@@ -298,20 +302,31 @@ def _scales(b: Builder, reader: Reader, group: Value, head: Any, v: int) -> Scal
     return Scales(b.fmul(scale, parts[0]), (), minimum, ())
 
 
-def _add_products(b: Builder, scale: Scales, line: Line, parts: list[Value], acc: Value) -> Value:
-    whole = parts[0]
-    if scale.parts:
-        whole = fma(b, scale.parts[0], parts[0], b.fmul(scale.parts[1], parts[1]))
-    return fma(b, b.fmul(scale.scale, line.scale), whole, acc)
-
-
-def _add_minima(b: Builder, scale: Scales, line: Line, acc: Value) -> Value:
-    if scale.minimum is None:
-        return acc
+def _terms(
+    b: Builder, reader: Reader, scale: Scales, line: Line, parts: Sequence[Value]
+) -> Iterator[tuple[Value, Value]]:
+    """The factors of what is added to an output, one after the other."""
+    whole = _whole(b, reader, scale.parts, parts) if scale.parts else parts[0]
+    yield b.fmul(scale.scale, line.scale), whole
     if scale.minima:
-        whole = fma(b, scale.minima[0], line.sums[0], b.fmul(scale.minima[1], line.sums[1]))
-        return fma(b, b.fmul(scale.minimum, line.scale), whole, acc)
-    return fma(b, scale.minimum, line.added, acc)
+        whole = _whole(b, reader, scale.minima, line.sums)
+        yield b.fmul(scale.minimum, line.scale), whole
+    elif scale.minimum is not None:
+        yield scale.minimum, line.added
+
+
+def _whole(b: Builder, reader: Reader, scales: Sequence[Value], halves: Sequence[Value]) -> Value:
+    """What both halves of a group have: a whole number, but for small scales that are none."""
+    second = b.fmul(scales[1], halves[1])
+    if reader.form.smalls == "float" or reader.kind.flavour.has_fma:
+        return fma(b, scales[0], halves[0], second)
+    return b.fadd(b.fmul(scales[0], halves[0]), second)
+
+
+def _added(b: Builder, acc: Value, terms: Iterable[tuple[Value, Value]]) -> Value:
+    for x, y in terms:
+        acc = fma(b, x, y, acc)
+    return acc
 
 
 def write(b: Builder, kind: Kind, sums: list[Value], out: Value, valid: Value) -> None:
