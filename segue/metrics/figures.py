@@ -21,6 +21,7 @@ _ENDS = {
     "queue_s": SECONDS,
     "prompt_s": SECONDS,
     "decode_s": SECONDS,
+    "inference_s": SECONDS,
     "token_s": TOKEN_SECONDS,
     "prompt_tokens": TOKENS,
     "answer_tokens": TOKENS,
@@ -78,6 +79,7 @@ class Figures:
         if num_tokens:
             self.observe("prompt_s", event.prompt_s)
             self.observe("decode_s", decode_s)
+            self.observe("inference_s", event.prompt_s + decode_s)
         if num_tokens > 1:
             self.observe("token_s", decode_s / (num_tokens - 1))
 

@@ -25,7 +25,8 @@ class Served(Struct, frozen=True, kw_only=True):
     )  # from a request to the first token of its prompt that was computed
     prompt_s: Buckets = Buckets()  # from there to the first token of a choice
     decode_s: Buckets = Buckets()  # from the first token of a choice to its last
-    token_s: Buckets = Buckets()  # the same by tokens: the mean time between those of a choice
+    inference_s: Buckets = Buckets()  # both together
+    token_s: Buckets = Buckets()  # the mean time between the tokens of a choice
     prompt_tokens: Buckets = Buckets()  # of each prompt
     answer_tokens: Buckets = Buckets()  # of each choice
     longest_tokens: Buckets = Buckets()  # of the longest choice of a request

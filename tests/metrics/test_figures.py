@@ -45,7 +45,8 @@ def test_a_choice_is_counted_by_why_it_ended(end: End) -> None:
     assert {name: number for name, number in told.reasons.items() if number} == {end.counted: 1}
     assert (told.answer_tokens.sum, sum(told.answer_tokens.counts)) == (end.num_tokens, 1)
     has_token = end.num_tokens > 0
-    assert (told.prompt_s.sum, told.decode_s.sum) == ((0.2, 3.0) if has_token else (0, 0))
+    times = (told.prompt_s.sum, told.decode_s.sum, told.inference_s.sum)
+    assert times == ((0.2, 3.0, 3.2) if has_token else (0, 0, 0))
     between = 3.0 / (end.num_tokens - 1) if end.num_tokens > 1 else 0
     assert told.token_s.sum == pytest.approx(between)
 

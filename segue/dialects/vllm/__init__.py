@@ -65,6 +65,10 @@ DIFFERENCES = (
         "vLLM draws that token and counts it, or goes on with any text if ends are passed by or come too early.",
     ),
     Difference(
+        "Where a constraint and bans together allow no token, the choice ends with the finish_reason error.",
+        "vLLM answers 500, which tells clients to try again.",
+    ),
+    Difference(
         "Log-probabilities of a constrained answer are the model's own, as all others are.",
         "vLLM's are among the tokens that the constraint allows, and so those of most are near 0.",
     ),

@@ -115,6 +115,9 @@ HISTOGRAMS: tuple[Histogram[Loaded], ...] = (
         lambda m: m.served.decode_s,
     ),
     Histogram(
+        "vllm:request_inference_time_seconds", "Both together.", lambda m: m.served.inference_s
+    ),
+    Histogram(
         "vllm:request_prompt_tokens", "Tokens of a prompt.", lambda m: m.served.prompt_tokens
     ),
     Histogram(

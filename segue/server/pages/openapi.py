@@ -78,7 +78,7 @@ def _query(row: Field) -> dict[str, Any]:
 
 def _responses(end: Operation | Companion) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {}}
-    if isinstance(end, Operation):
+    if isinstance(end, Operation) and "stream" in end.table.known:
         content[STREAMS[end.framing]] = {}
     return {
         "200": {"description": "The answer.", "content": content},

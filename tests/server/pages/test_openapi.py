@@ -70,6 +70,20 @@ def test_every_path_is_described_and_served(launch: Launch) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "kinds"),
+    [
+        ("/v1/completions", ["application/json", "text/event-stream"]),
+        ("/ollama/api/generate", ["application/json", "application/x-ndjson"]),
+        ("/vllm/generative_scoring", ["application/json"]),
+        ("/vllm/tokenize", ["application/json"]),
+    ],
+)
+def test_a_path_is_said_to_stream_where_it_can(path: str, kinds: list[str]) -> None:
+    told = openapi(mounts_of(DIALECTS, "openai"), "0.1.0")["paths"][path]["post"]
+    assert list(told["responses"]["200"]["content"]) == kinds
+
+
 def test_the_page_needs_nothing_from_elsewhere(live: Live) -> None:
     answer = live.client.get("/docs")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
