@@ -1,5 +1,6 @@
 """A receipt: a file with a request, its answer and what computed it, which `segue verify` checks."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,10 +52,15 @@ def check_place(file: Path) -> None:
 
 
 def write(file: Path, receipt: dict[str, Any]) -> None:
+    """The whole file, or none. Raises SetupError."""
     text = json.dumps(receipt, ensure_ascii=False, indent=1)
+    is_new = not file.exists()
     try:
         file.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
+        if is_new:
+            with contextlib.suppress(OSError):
+                file.unlink()
         raise SetupError(f"cannot write {file}: {error.strerror}") from None
 
 

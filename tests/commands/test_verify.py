@@ -1,6 +1,8 @@
 """Receipts: the same bytes, or which token differs first."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from segue.cli import cli
+from segue.commands import receipts
 from segue.commands.folding import Folding
 from segue.commands.receipts import make, why
 from segue.errors import RequestError, SetupError
@@ -100,3 +103,20 @@ def test_what_may_explain_a_difference() -> None:
 def test_an_answer_without_a_seed_has_no_receipt() -> None:
     with pytest.raises(SetupError, match="--seed"):
         make({"prompt": "x"}, Folding())
+
+
+def test_a_receipt_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk an empty file was left, which is no receipt."""
+    file = tmp_path / "receipt.json"
+
+    def fill(self: Path, text: str, **_: object) -> None:
+        self.write_bytes(text[:5].encode())
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", fill)
+        with pytest.raises(SetupError, match="cannot write"):
+            receipts.write(file, {})
+    assert not file.exists()

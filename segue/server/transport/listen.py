@@ -27,6 +27,11 @@ HURRY_S = 1.0  # the same after a second signal
 SPARE_FILES = 64  # file descriptors reserved for everything but connections
 LEAST_FILES = 32  # of a server with one model and one connection
 IN_USE = "Choose another with --port; 0 takes a free one"
+_ADVICE = {
+    errno.EADDRINUSE: IN_USE,
+    errno.EADDRNOTAVAIL: "This machine has no such address; 127.0.0.1 is reached from here alone, 0.0.0.0 is every one",
+    errno.EACCES: "Ports below 1024 are for administrators: choose another with --port",
+}
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -57,7 +62,7 @@ def bind(host: str, port: int) -> socket.socket:
         # strerror repeats the address; the number of a name that is not found is below 0 and another list's.
         number = error.errno or 0
         reason = os.strerror(number) if number > 0 else error.strerror or f"{error}"
-        hint = f" {IN_USE}." if number == errno.EADDRINUSE else ""
+        hint = f" {_ADVICE[number]}." if number in _ADVICE else ""
         raise SetupError(f"Cannot listen on {host} port {port}: {reason}.{hint}") from error
 
 

@@ -1,3 +1,4 @@
+import errno
 import json
 import logging
 import signal
@@ -34,6 +35,24 @@ def has_ipv6() -> bool:
     except OSError:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EADDRNOTAVAIL, "This machine has no such address"),
+        (errno.EACCES, "Ports below 1024 are for administrators"),
+    ],
+)
+def test_an_address_that_cannot_be_had_says_what_would_be_right(
+    monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, "the address, repeated")
+
+    monkeypatch.setattr(socket, "create_server", refuse)
+    with pytest.raises(SetupError, match=advice):
+        listen.bind("192.0.2.1", 80)
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="no IPv6 here")
