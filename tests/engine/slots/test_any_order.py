@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from segue.engine.slots.slot_file import SlotReader
 from segue.errors import InvalidField, Unavailable
 from segue.runners.fake import FakeRunner, default_capabilities
 from segue.types import CompletionRequest, SlotResult
 from tests.engine.harness import Bench
 from tests.engine.slots.acting import Acting, Told, labelled
 
-TEXTS = ("abcdefgh" * 6, "abcdefgh" * 3 + "and on", "xyz" * 9, "abcd")
+TEXTS = ("abcdefgh" * 6, "abcdefgh" * 3 + "and on", "xyz" * 9, "dcba")
 # How often each thing happens.
 EVENTS = {
     "request": 4,
@@ -24,6 +25,7 @@ EVENTS = {
     "save": 3,
     "restore": 3,
     "erase": 1,
+    "look": 1,
     "cancel": 1,
 }
 
@@ -50,7 +52,8 @@ def test_answers_do_not_depend_on_what_is_saved_restored_and_erased(
         can_give_back=0 if can_trim else 8,
         draws=rows_ahead > 0,
     )
-    acting = Acting(Bench(FakeRunner(limits)), tmp_path_factory.mktemp("slots"))
+    folder = tmp_path_factory.mktemp("slots")
+    acting = Acting(Bench(FakeRunner(limits)), folder)
     acting.bench.may_go_on = lambda: not acting.turns
     asked: list[CompletionRequest] = []
     all_told: list[Told] = []
@@ -59,7 +62,8 @@ def test_answers_do_not_depend_on_what_is_saved_restored_and_erased(
     for name in draw.choices([*EVENTS], [*EVENTS.values()], k=50):
         slot, word = draw.randrange(2), draw.choice("ab")
         if name == "request":
-            asked.append(labelled(draw.choice(TEXTS), slot, max_tokens=6))
+            label = draw.choice([slot, slot, None])
+            asked.append(labelled(draw.choice(TEXTS), label, max_tokens=6))
             acting.bench.submit(asked[-1])
         elif name == "cancel" and asked:
             acting.bench.scheduler.cancel(asked[-1].request_id)
@@ -71,7 +75,7 @@ def test_answers_do_not_depend_on_what_is_saved_restored_and_erased(
             acting.run()
         elif name == "files":
             acting.files()
-        elif name in ("save", "restore", "erase"):
+        elif name in ("save", "restore", "erase", "look"):
             all_told.append(acting.ask(name, slot, word))  # type: ignore[arg-type]
             acting.turn()
     acting.run()
@@ -79,6 +83,17 @@ def test_answers_do_not_depend_on_what_is_saved_restored_and_erased(
     for told in all_told:
         [result] = told
         assert isinstance(result, SlotResult | InvalidField | Unavailable)
+        if isinstance(result, SlotResult):
+            held = [each for each in result.held if each.num_held]
+            assert all(each.num_held >= each.num_prompt or cancelled for each in held)
+    for file in folder.iterdir():
+        with SlotReader(file) as reader:
+            reader.check()
+            text = bytes(reader.header.token_ids).decode(errors="replace")
+        # A whole prompt at least, or as much of it as was read when it was cancelled.
+        assert text.startswith(TEXTS) or (
+            cancelled and any(each.startswith(text) for each in TEXTS)
+        )
     for request in asked:
         if request.request_id not in cancelled:
             alone = Bench().run(msgspec.structs.replace(request, client_slot=None))[0]
