@@ -149,6 +149,8 @@ class PrefixCache:
             entry.has_served = old.has_served
         self._entries[slot] = entry
         self._touch(slot)
+        if old is not None and old.salt != salt:
+            self._forget_empty(old.salt)
 
     def keep_scores(self, slot: int, scores: Scores, scored: int | None = None) -> None:
         """`scored`: the token after those of the slot, whose score is the last one."""
@@ -166,9 +168,7 @@ class PrefixCache:
         entry = self._entries.pop(slot, None)
         if entry is not None:
             self._unlink(slot, entry)
-            root = self._roots[entry.salt]
-            if not root.children and not any(e.salt == entry.salt for e in self._entries.values()):
-                del self._roots[entry.salt]
+            self._forget_empty(entry.salt)
 
     def redundant(self, slot: int, whole: bool = False) -> list[int]:
         """Unlocked slots whose tokens are a prefix of those of `slot` and whose scores `slot` has too.
@@ -225,6 +225,13 @@ class PrefixCache:
         for slot, entry in self._entries.items():
             if seen[slot] != entry.length:
                 raise RuntimeError(f"prefix cache: slot {slot} has {seen[slot]} of {entry.length}")
+
+    def _forget_empty(self, salt: str) -> None:
+        """The tree of a salt goes with its last slot."""
+        if self._roots[salt].children:
+            return
+        if not any(entry.salt == salt for entry in self._entries.values()):
+            del self._roots[salt]
 
     def _touch(self, slot: int) -> None:
         self._clock += 1

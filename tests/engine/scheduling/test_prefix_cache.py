@@ -89,6 +89,15 @@ def test_agrees_with_a_plain_table(ops: list[tuple[object, ...]]) -> None:
     assert cache.slots == set(held)
 
 
+@pytest.mark.parametrize("tokens", [[], [1, 2]])
+def test_a_slot_that_gets_another_salt_leaves_no_tree_behind(tokens: list[int]) -> None:
+    cache = PrefixCache()
+    cache.insert(0, tokens, "a")
+    cache.insert(0, tokens, "b")
+    cache.check()
+    assert cache.match([1, 2], "a") is None
+
+
 def test_a_slot_whose_tokens_another_contains_is_redundant() -> None:
     cache = PrefixCache()
     cache.insert(0, [1, 2])
