@@ -132,13 +132,14 @@ def test_drafts_are_given_back_in_any_order_of_steps_and_forks(
 )
 def test_drafts_leave_the_same_bits_with_all_instructions(tmp_path: Path, model: str) -> None:
     path = write(tmp_path / "x.gguf", MODELS[model])
-    sums = set()
+    sums, (own, *_) = set(), possible()
     for flavour in possible():
-        made = load(path, target=this_target({VARIABLE: flavour.name}), threads=2)
+        target = this_target({VARIABLE: flavour.name})
+        made = load(path, target=target, threads=2 if flavour == own else 1)
         whole = made.decode([Span(0, TEXT, 0, len(TEXT))]).copy()
         sums.add(hashlib.sha256(whole.tobytes()).hexdigest())
         made.free(0)
-        wander(made, whole, 30)
+        wander(made, whole, 20)
         made.close()
     assert len(sums) == 1
 
