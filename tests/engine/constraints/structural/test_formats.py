@@ -214,8 +214,6 @@ def test_random_formats(seed: int) -> None:
 
 # --- what is refused ----------------------------------------------------------------------------
 
-LOOSE = several("sequence", text("x"), ANY)
-
 
 @pytest.mark.parametrize(
     ("own", "said"),

@@ -139,7 +139,6 @@ USUAL = {
     **dict.fromkeys(("n_swa", "n_expert", "n_expert_used"), "0"),
     "rope scaling": "linear",
 }
-TURNING = ("freq_base_train", "freq_scale_train", "freq_base_swa", "freq_scale_swa")
 
 
 @pytest.mark.parametrize("real_file", real_files("files"), ids=lambda each: each.name)
