@@ -24,7 +24,7 @@ INSTRUCTIONS = {
     "sse4": r"\tpmaddubsw\s.*%xmm",
     "i8mm": r"smmla\s",
     "dotprod": r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]",
-    "neon": r"smlal2?\s",
+    "neon": r"smlal2\s",
     "generic": r".",
 }
 

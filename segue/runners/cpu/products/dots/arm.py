@@ -7,7 +7,7 @@ from llvmlite import ir
 
 from segue.runners.cpu.emit import Builder, Value, ahead, call, i8, i16, load
 from segue.runners.cpu.products.dots.pairs import joined
-from segue.runners.cpu.products.dots.vectors import ACTIVATION, Part, chosen, four
+from segue.runners.cpu.products.dots.vectors import ACTIVATION, Part, chosen
 from segue.runners.cpu.products.layout import STEP
 
 _SDOT = "llvm.aarch64.neon.sdot.v4i32.v16i8"
@@ -94,21 +94,29 @@ def _halves(part: Part, step: int) -> list[Value]:
 
 
 def smull(b: Builder, part: Part) -> list[list[Value]]:
-    """Without dot product instructions: 16-bit products are summed while they cannot overflow, then pairwise."""
+    """Without dot product instructions: 16-bit products are summed while they cannot overflow, then pairwise.
+
+    Sixteen columns of a row are loaded at once, each four of them repeated from the register: SMLAL2 then takes the
+    upper halves of both vectors, where words repeated as they are loaded would need the codes' half moved down.
+    """
     kind, codes, rows = part.kind, part.codes, part.rows
     eight, short = ir.VectorType(i8, 8), ir.VectorType(i16, 8)
     fits = max(1, 32767 // (codes.top * ACTIVATION))
     acc = part.starts(b)
     shorts: dict[tuple[int, int, int], Value] = {}
+    words: list[Value] = []
     held = 0
     for step in part.steps:
         vectors = codes.step(step)
-        for m, row in enumerate(rows):
-            each = _half(b, four(b, kind, row, step), eight, 0)
+        place = step % _STEPS
+        if place == 0:
+            words = [load(b, ahead(b, row, STEP * step), kind.ints, 1) for row in rows]
+        for m, word in enumerate(words):
+            each = b.bitcast(chosen(b, word, word, [place] * 4), kind.bytes)
             for v, vector in enumerate(vectors):
                 for side in (0, 1):
-                    half = _half(b, vector, eight, 8 * side)
-                    product = call(b, "llvm.aarch64.neon.smull.v8i16", short, half, each)
+                    halves = [_half(b, whole, eight, 8 * side) for whole in (vector, each)]
+                    product = call(b, "llvm.aarch64.neon.smull.v8i16", short, *halves)
                     before = shorts.get((m, v, side))
                     shorts[m, v, side] = product if before is None else b.add(before, product)
         held += 1
