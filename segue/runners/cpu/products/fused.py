@@ -12,7 +12,6 @@ from llvmlite import ir
 
 from segue.runners.cpu.emit import Builder, Value, cell, every, f32, i32, i64, lanes
 
-_DECLARED = re.compile(r'^declare .*@"llvm\.fma\.[^\n]*\n?', re.MULTILINE)
 _NAMED = re.compile(r'@"llvm\.fma\.(v\d+)?f32"')
 _f64 = ir.DoubleType()
 # Of the 29 bits that a double has more than a float, those of a number half way between two floats.
@@ -25,10 +24,15 @@ def spelled_out(text: str) -> str:
     counts = {int(found.group(1)[1:]) if found.group(1) else 0 for found in _NAMED.finditer(text)}
     if not counts:
         return text
+    lines = [line for line in text.split("\n") if not _is_declared(line)]
     named = _NAMED.sub(
-        lambda found: f'@"{_name(int((found.group(1) or "v0")[1:]))}"', _DECLARED.sub("", text)
+        lambda found: f'@"{_name(int((found.group(1) or "v0")[1:]))}"', "\n".join(lines)
     )
     return "\n".join([named, *(_defined(count) for count in sorted(counts))])
+
+
+def _is_declared(line: str) -> bool:
+    return line.startswith("declare ") and '@"llvm.fma.' in line
 
 
 def _name(count: int) -> str:

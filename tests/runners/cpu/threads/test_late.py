@@ -16,6 +16,7 @@ from segue.runners.cpu.threads.tuning import Threads
 from tests.runners.cpu.conftest import load
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
+from tests.support.waiting import wait_until
 
 THREADS = 3
 
@@ -56,9 +57,11 @@ class Held:
         return len(self._steps)
 
     def lose(self) -> None:
-        """As if the thread had left the step, which it has not seen."""
+        """As if the thread had left the step, which it has not seen; the others have, and count no more."""
         place = self._steps.popleft()
-        next(board for board in self._team._boards if address(board) == place)[on.LEFT] += 1
+        board = next(board for board in self._team._boards if address(board) == place)
+        wait_until(lambda: board[on.LEFT] == board[on.POSTED_TO] - 1)
+        board[on.LEFT] += 1
 
 
 @pytest.fixture(params=["llama", "qwen2moe", "deepseek2", "qwen35"])
