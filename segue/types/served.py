@@ -20,9 +20,7 @@ class Served(Struct, frozen=True, kw_only=True):
     first_s: Buckets = Buckets()  # from a request to its first token
     gap_s: Buckets = Buckets()  # from a token of a choice to the next
     whole_s: Buckets = Buckets()  # from a request to the end of its answer
-    queue_s: Buckets = (
-        Buckets()
-    )  # from a request to the first token of its prompt that was computed
+    queue_s: Buckets = Buckets()  # from a request to the first computed token of its prompt
     prompt_s: Buckets = Buckets()  # from there to the first token of a choice
     decode_s: Buckets = Buckets()  # from the first token of a choice to its last
     inference_s: Buckets = Buckets()  # both together

@@ -19,9 +19,8 @@ def _as_probs(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_prob(entry: dict[str, Any]) -> dict[str, Any]:
-    from segue.exact_math import (
-        exp,
-    )  # numpy comes with it, for which `segue dialects` must not wait
+    # numpy comes with it, for which `segue dialects` must not wait.
+    from segue.exact_math import exp
 
     logprob = entry.pop("logprob")
     return {**entry, "prob": None if logprob is None else exp(logprob)}

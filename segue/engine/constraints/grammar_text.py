@@ -36,7 +36,7 @@ MAX_CHARS: dict[ConstraintKind, int] = {
 
 
 _LAZY_KINDS = frozenset({"gbnf", "json_schema", "json_object"})
-_NO_WISHES = SchemaStyle()
+_OWN_STYLE = SchemaStyle()
 
 
 class GrammarText(NamedTuple):
@@ -92,33 +92,33 @@ def _json_object(asked: _Asked) -> str:
 
 
 def _root_schema(schema: Json, asked: _Asked) -> str:
-    written = _written(schema, asked, _NO_WISHES)
+    written = _written(schema, asked, _OWN_STYLE)
     if not asked.constraint.triggers:
         return _grammars({"lark_grammar": written.text})
     rules = whole.of_schema(written.rules, asked.constraint, TokenSets(asked.known).known)
     return _grammars({"lark_grammar": to_lark(rules)})
 
 
-def _schema(schema: Json, asked: _Asked, wishes: SchemaStyle = _NO_WISHES) -> str:
-    return _written(schema, asked, wishes).text
+def _schema(schema: Json, asked: _Asked, style: SchemaStyle = _OWN_STYLE) -> str:
+    return _written(schema, asked, style).text
 
 
-def _written(schema: Json, asked: _Asked, wishes: SchemaStyle) -> Written:
-    written = schema_text(schema, _options(schema, asked, wishes))
+def _written(schema: Json, asked: _Asked, style: SchemaStyle) -> Written:
+    written = schema_text(schema, _options(schema, asked, style))
     asked.ignored.update(dict.fromkeys(written.ignored))
     return written
 
 
-def _options(schema: Json, asked: _Asked, wishes: SchemaStyle) -> Options:
-    """`wishes`: of the schema's format, before what the caller wishes for all."""
+def _options(schema: Json, asked: _Asked, style: SchemaStyle) -> Options:
+    """`style`: of the schema's format, before what the caller asks for all."""
     if not isinstance(schema, bool | dict):
         raise GrammarError("the schema must be a JSON object")
-    spaces = asked.constraint.whitespace if wishes.whitespace is None else wishes.whitespace
+    spaces = asked.constraint.whitespace if style.whitespace is None else style.whitespace
     options = read_options(schema, spaces, asked.constraint.lenient)
     return replace(
         options,
-        excludes=wishes.excludes,
-        any_order=wishes.any_order,
+        excludes=style.excludes,
+        any_order=style.any_order,
         max_digits=asked.constraint.max_digits,
     )
 
@@ -206,11 +206,11 @@ class _Schemas:
         self._asked = asked
         self.read: list[Arguments] = []
 
-    def text(self, schema: Json, wishes: SchemaStyle) -> str:
-        return _schema(schema, self._asked, wishes)
+    def text(self, schema: Json, style: SchemaStyle) -> str:
+        return _schema(schema, self._asked, style)
 
-    def arguments(self, schema: Json, wishes: SchemaStyle) -> Arguments:
-        self.read.append(Arguments(schema, _options(schema, self._asked, wishes)))
+    def arguments(self, schema: Json, style: SchemaStyle) -> Arguments:
+        self.read.append(Arguments(schema, _options(schema, self._asked, style)))
         return self.read[-1]
 
 

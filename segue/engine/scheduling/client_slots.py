@@ -48,9 +48,8 @@ class ClientSlots:
         self._memory = memory
         self._num_slots = num_slots
         self._texts: OrderedDict[SlotKey, SlotText] = OrderedDict()  # the one used last is last
-        self._named_first: set[str] = (
-            set()
-        )  # tenants that have named slot 0, whatever is left of its text
+        # Tenants that have named slot 0, whatever is left of its text.
+        self._named_first: set[str] = set()
         self._busy: Counter[SlotKey] = Counter()
         self._waiting: defaultdict[SlotKey, list[Callable[[], None]]] = defaultdict(list)
         self._due: list[Callable[[], None]] = []

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 _TLS = b"\x16\x03"  # how a handshake begins
 
 
-class Seldom:
+class LogThrottle:
     """For a line that clients can cause as often as they like: one in so many seconds is enough."""
 
     def __init__(self, pause_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,13 +29,13 @@ class Seldom:
         return True
 
 
-_seldom = Seldom(60.0)
+_tls_log = LogThrottle(60.0)
 
 
 def unreadable(version: str, data: bytes) -> SegueError:
     """`version`: what the parser has read of it. `data`: where it broke off."""
     if _TLS.startswith(data[:2]):
-        if _seldom.is_due():
+        if _tls_log.is_due():
             log.warning("a client spoke TLS to this port: its URL must begin with http://")
         return TlsSpoken("This port speaks HTTP without TLS: the URL must begin with http://.")
     return wrong_version(version) or MalformedHttp("This is not an HTTP/1.1 request.")

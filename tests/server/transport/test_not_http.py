@@ -6,7 +6,7 @@ import pytest
 
 from segue.errors import MalformedHttp, SegueError, TlsSpoken, WrongHttpVersion
 from segue.server.transport import not_http
-from segue.server.transport.not_http import Seldom
+from segue.server.transport.not_http import LogThrottle
 from tests.server.conftest import Live, exchange, status
 
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
@@ -29,7 +29,7 @@ def test_what_it_is_instead(version: str, data: bytes, error: type[SegueError]) 
 def test_tls_is_named_to_the_client_and_in_one_line_of_the_log(
     live: Live, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(not_http, "_seldom", Seldom(60.0, lambda: 0.0))
+    monkeypatch.setattr(not_http, "_tls_log", LogThrottle(60.0, lambda: 0.0))
     answers = [exchange(live, HELLO) for _ in range(3)]
     assert {status(each) for each in answers} == {400}
     assert all(b"must begin with http://" in each for each in answers)
@@ -40,5 +40,5 @@ def test_tls_is_named_to_the_client_and_in_one_line_of_the_log(
 
 def test_a_line_that_clients_can_cause_is_written_once_in_a_while() -> None:
     times = iter([0.0, 1.0, 59.9, 60.0, 119.0, 500.0])
-    seldom = Seldom(60.0, lambda: next(times))
-    assert [seldom.is_due() for _ in range(6)] == [True, False, False, True, False, True]
+    throttle = LogThrottle(60.0, lambda: next(times))
+    assert [throttle.is_due() for _ in range(6)] == [True, False, False, True, False, True]

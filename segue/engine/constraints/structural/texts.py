@@ -56,12 +56,12 @@ def schema(walker: Walker, own: shapes.Schema, at: At) -> Node:
         known = ", ".join(["json", *STYLES])
         raise at.error(f"the style {own.style!r} is not supported; {known} are")
     any_order = own.any_order and walker.any_order
-    wishes = SchemaStyle(_spaces(own.max_whitespace_cnt), at.stops(own.excludes), any_order)
+    style = SchemaStyle(_spaces(own.max_whitespace_cnt), at.stops(own.excludes), any_order)
     maker = _Maker(walker, at)
     with at.blamed():
         if own.style == "json":
-            return maker.json(walker.schemas.text(own.json_schema, wishes), _types(own.json_schema))
-        arguments = walker.schemas.arguments(own.json_schema, wishes)
+            return maker.json(walker.schemas.text(own.json_schema, style), _types(own.json_schema))
+        arguments = walker.schemas.arguments(own.json_schema, style)
         return parameters(STYLES[own.style], arguments, maker)
 
 

@@ -172,10 +172,7 @@ class Family:
     temperature: float = 0.0  # by which queries of layers without RoPE grow with every chunk
     biases: tuple[str, ...] = ()  # products with a bias, besides queries, keys and values
     may_bias: tuple[str, ...] = ()  # products that may have a bias
-    unsaid: tuple[int, int] = (
-        0,
-        0,
-    )  # tokens, first and end, that are never drawn: those of pictures
+    unsaid: tuple[int, int] = (0, 0)  # tokens, first and end, that are never drawn: of pictures
     is_tied: bool = False  # the output matrix is always the embedding matrix
     is_untied: bool = False  # it never is: a file without an output matrix lacks it
     window: Window | None = None
