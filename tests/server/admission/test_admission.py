@@ -179,6 +179,11 @@ def test_a_thousand_requests_in_one_piece_are_not_all_answered(launch: Launch) -
     assert received.count(b"HTTP/1.1 429 ") <= 2
 
 
+def send_again_and_again(client: socket.socket, data: bytes, times: int) -> None:
+    for _ in range(times):
+        client.sendall(data)
+
+
 def test_who_does_not_read_his_refusals_is_not_sent_more_and_more(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +196,5 @@ def test_who_does_not_read_his_refusals_is_not_sent_more_and_more(
         client.settimeout(PATIENCE_S)
         client.connect((live.host, live.port))
         with pytest.raises(ConnectionError):
-            for _ in range(5_000):
-                client.sendall(POST * 1_000)
+            send_again_and_again(client, POST * 1_000, 5_000)
     assert live.client.get("/livez").status_code == 200
