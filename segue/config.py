@@ -151,10 +151,11 @@ class Settings:
     )
     # Not empty: that would be every address of this machine, by a variable of a script that is not set.
     host: Annotated[str, Meta(min_length=1)] = field(
-        default="127.0.0.1", metadata=_said("address to listen on")
+        default="127.0.0.1", metadata=_said("address to listen on, or a Unix socket, unix:PATH")
     )
     port: Annotated[int, Meta(ge=0, le=65535)] = field(
-        default=8080, metadata=_said("port to listen on; 0 takes a free one")
+        default=8080,
+        metadata=_said("port to listen on; 0 takes a free one"),
     )
     server_processes: Annotated[int, Meta(ge=1, le=64)] = field(
         default=1,

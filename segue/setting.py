@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from segue import unix_socket
 from segue.errors import SetupError
 
 AUTO = "auto"  # stands for None in a file, a variable or a flag
@@ -149,11 +150,9 @@ def as_toml(value: object) -> str:
 
 
 def check_host(host: str, origin: str) -> None:
-    """Raises SetupError for one that is written as other systems have it: HOST:PORT, [HOST], a URL or a Unix socket."""
-    if host.endswith(".sock") or host.startswith(("/", "unix:")):
-        raise SetupError(
-            f"{origin} must be an address: there are no Unix sockets here, so not {host!r}"
-        )
+    """Raises SetupError for one that is written as other systems have it: HOST:PORT, [HOST] or a URL."""
+    if unix_socket.path_of(host) is not None:
+        return
     try:
         parts = urlsplit(host if "//" in host else f"//{host}")
         name, port = parts.hostname, parts.port

@@ -44,7 +44,8 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.cpus": ("segue.machine",),
     "segue.processes.shared_numbers": (),
     "segue.processes.sharing": (),
-    "segue.setting": ("segue.errors",),
+    "segue.unix_socket": ("segue.errors",),
+    "segue.setting": ("segue.errors", "segue.unix_socket"),
     "segue.config": ("segue.setting", "segue.errors", "segue.cpus"),
     "segue.metrics": ("segue.types", "segue.metrics", "segue.processes.shared_numbers"),
     "segue.dialects": (*_BASE, "segue.dialects"),
@@ -81,6 +82,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.processes.sharing",
         "segue.processes.shared_numbers",
         "segue.server",
+        "segue.unix_socket",
     ),
     # Several server processes over one engine: the parent, and the models as one of them sees them.
     "segue.processes": (
@@ -130,6 +132,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.machine",
         "segue.models",
         "segue.runners",
+        "segue.unix_socket",
     ),
     "segue.library": (
         *_BASE,
@@ -150,6 +153,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.setting",
         "segue.config",
         "segue.cpus",
+        "segue.unix_socket",
         "segue.machine",
         "segue.imports",
         "segue.models",

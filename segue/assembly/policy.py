@@ -12,6 +12,7 @@ from segue.server.admission.keys import Keyring, parse_key
 from segue.server.admission.limits import Limits
 from segue.server.admission.policy import Policy
 from segue.server.admission.request_caps import Caps
+from segue.unix_socket import path_of
 
 log = logging.getLogger("segue")
 
@@ -74,8 +75,14 @@ def _defaults(settings: Settings) -> Defaults:
     return {**read, SHIFTS: True} if shifts else read
 
 
+def warn_of_port(settings: Settings) -> None:
+    """Log that a port was given beside a Unix socket."""
+    if "port" in settings.origins and path_of(settings.host) is not None:
+        log.warning("%s has no effect: a Unix socket has no port", settings.origin("port"))
+
+
 def warn_if_open(settings: Settings) -> None:
     """Log loudly that the network can use this server without a key."""
     has_keys = settings.api_keys or settings.api_key_file is not None
-    if not has_keys and not is_loopback(settings.host):
+    if not has_keys and path_of(settings.host) is None and not is_loopback(settings.host):
         log.warning("ANYBODY WHO REACHES %s CAN USE THIS SERVER: give it --api-key", settings.host)

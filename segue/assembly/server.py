@@ -18,7 +18,7 @@ from rich.console import Console
 
 from segue import config, logs
 from segue.assembly.fleet import build_fleet, build_shared_fleet, further_node, warn_of_idle
-from segue.assembly.policy import build_policy, warn_if_open
+from segue.assembly.policy import build_policy, warn_if_open, warn_of_port
 from segue.commands.banner import banner
 from segue.commands.foreign import variables
 from segue.cpus import wait_for_a_free_one
@@ -59,6 +59,7 @@ def run(settings: config.Settings, sockets: WorkerSockets | None, worker: NewWor
         return compute()
     build_policy(settings)  # what is wrong with it is said before anything is started
     warn_if_open(settings)
+    warn_of_port(settings)
     warn_of_idle(settings)
     for sentence in variables.told(os.environ):
         log.warning("%s", sentence)
@@ -66,9 +67,9 @@ def run(settings: config.Settings, sockets: WorkerSockets | None, worker: NewWor
         if sockets is None:
             _serve_alone(settings, report, worker)
         else:
-            listener = listen.bind(settings.host, settings.port)
-            fleet = build_fleet(settings, report, sockets, worker)
-            listen.run(_serve_several(fleet, listener, sockets, settings, report))
+            with listen.listening(settings.host, settings.port) as listener:
+                fleet = build_fleet(settings, report, sockets, worker)
+                listen.run(_serve_several(fleet, listener, sockets, settings, report))
 
 
 def _progress(settings: config.Settings) -> AbstractContextManager[Report]:
@@ -102,8 +103,10 @@ def _server(
 
 
 def _serve_alone(settings: config.Settings, report: Report, worker: NewWorker | None) -> None:
-    listener = listen.bind(settings.host, settings.port)
-    with exporting(settings.otlp_endpoint) as trace:
+    with (
+        listen.listening(settings.host, settings.port) as listener,
+        exporting(settings.otlp_endpoint) as trace,
+    ):
         fleet = build_fleet(settings, report, ahead=worker)
         server = _server(settings, fleet, trace)
         listen.run(_serve(server, listener, fleet, settings, report))

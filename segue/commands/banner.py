@@ -1,7 +1,10 @@
 """What `segue serve` prints when it is ready."""
 
+import shlex
+
 from rich.filesize import decimal
 
+from segue import unix_socket
 from segue.assembly.runners import threads_used
 from segue.config import Settings
 from segue.cpus import usable_cpus
@@ -19,18 +22,31 @@ def banner(info: ModelInfo, settings: Settings, address: str) -> str:
         else "not promised by this runner"
     )
     rows = {
-        "page": f"{address}/",
-        "completions": f"{address}/v1/completions",
+        **_places(settings, address),
         "model": f"{info.name} ({info.architecture}, {info.quantization}, {decimal(info.file_bytes)})",
         "runner": info.runner + _threads(info.runner, settings.threads or usable_cpus()),
         **_companions(settings),
         **_defaults(info),
         "memory": f"{_kv(info, settings)}{_states(info)}, contexts up to {_context(info, settings)}",
         "same bytes": promise,
-        "keys": "asked for" if has_keys else "none: whoever reaches this address may use it",
+        "keys": "asked for" if has_keys else f"none: {_whoever(settings)} may use it",
     }
     width = max(map(len, rows))
     return "\n".join(f"  {name:{width}}  {printable(words)}" for name, words in rows.items())
+
+
+def _places(settings: Settings, address: str) -> dict[str, str]:
+    """Where the page and the first path are; no browser opens a Unix socket."""
+    if (path := unix_socket.path_of(settings.host)) is not None:
+        curl = f"curl --unix-socket {shlex.quote(path)} http://localhost/v1/completions"
+        return {"completions": curl}
+    return {"page": f"{address}/", "completions": f"{address}/v1/completions"}
+
+
+def _whoever(settings: Settings) -> str:
+    if unix_socket.path_of(settings.host) is not None:
+        return "whoever may write to this socket"
+    return "whoever reaches this address"
 
 
 def _threads(runner: str, wanted: int) -> str:

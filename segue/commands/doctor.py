@@ -16,7 +16,7 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Column, Table
 
-from segue import __version__, config, machine
+from segue import __version__, config, machine, unix_socket
 from segue.assembly.fleet import companion_obstacle, idle_settings
 from segue.assembly.runners import (
     choose_runner,
@@ -77,7 +77,7 @@ def examine(settings: Settings, root: Path = Path("/")) -> Iterator[Finding]:
     yield _memory(root)
     yield from _companions(settings)
     yield from _generation_config(settings)
-    yield _port(settings)
+    yield _place(settings)
     yield _keys(settings)
 
 
@@ -263,7 +263,10 @@ def _here(settings: Settings, ref: names.ModelRef) -> Path | None:
     return kept if ref.source == "embedded" and kept.is_file() else None
 
 
-def _port(settings: Settings) -> Finding:
+def _place(settings: Settings) -> Finding:
+    if (path := unix_socket.path_of(settings.host)) is not None:
+        told = unix_socket.problem(path)
+        return Finding("address", "fails" if told else "ok", f"{path}: {told or 'free'}")
     host, port = settings.host, settings.port
     if problem := machine.port_problem(host, port):
         by = ", by a Segue server" if port and _is_ours(host, port) else ""
@@ -288,6 +291,9 @@ def _is_ours(host: str, port: int) -> bool:
 def _keys(settings: Settings) -> Finding:
     if settings.api_keys or settings.api_key_file:
         return Finding("keys", "ok", "asked for")
+    if unix_socket.path_of(settings.host) is not None:
+        words = "none: whoever may write to the socket, the owner unless umask says more, uses it"
+        return Finding("keys", "ok", words)
     if settings.host not in ("127.0.0.1", "::1", "localhost"):
         words = f"none: anybody who reaches {settings.host} could use this server; --api-key"
         return Finding("keys", "note", words)

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from segue import config
 from segue.bench.load.command import bench
 from segue.cli import cli
+from segue.commands.foreign.spellings import SPELLINGS
 from segue.dialects import DIALECTS
 from segue.runners.fake import FakeLoader
 from tests.support.live import Live
@@ -115,6 +116,7 @@ PAGES = sorted(
     [*(ROOT / "docs" / "from").glob("*.md"), ROOT / "docs/operations.md", ROOT / "docs/security.md"]
 )
 FLAGS = {row.flag for row in config.TABLE} | {"--config", "--print-config", "--model"}
+CURL = {"--unix-socket"}
 BENCH = {name for each in bench.params for name in each.opts} | {"--url"}
 
 
@@ -125,7 +127,9 @@ def test_every_flag_of_ours_exists(page: Path) -> None:
     ours = "\n".join(
         line.rpartition(" | ")[2] if line.startswith("| ") else line for line in text.splitlines()
     )
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)) <= FLAGS | BENCH
+    assert (
+        set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)) <= FLAGS | BENCH | set(SPELLINGS) | CURL
+    )
 
 
 def test_there_is_a_page_for_each_of_the_six() -> None:

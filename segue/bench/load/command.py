@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from segue import unix_socket
 from segue.bench.faithfulness import passage
 from segue.bench.load.drive import (
     FIRST_MODEL,
@@ -147,8 +148,11 @@ def bench(
         json_file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
+_SCHEMES = ("http://", "https://", unix_socket.SCHEME)
+
+
 def _check_address(address: str | None) -> None:
-    if address not in (None, "llama.cpp") and not address.startswith(("http://", "https://")):
+    if address not in (None, "llama.cpp") and not address.startswith(_SCHEMES):
         raise click.BadParameter(f"{address!a} is no address such as {DEFAULT_URL}")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from segue import unix_socket
 from segue.bench.load.requests import Body, RequestFormat, objects
 
 PATIENCE_S = 600.0
@@ -86,14 +87,18 @@ async def _sent(
     target: Target, method: str, path: str, content: bytes
 ) -> tuple[float, bytes, bytes]:
     """Time to first token, head and body of the answer, as they came."""
-    parts = urlsplit(target.url)
-    is_tls = parts.scheme == "https"
-    port = parts.port or (443 if is_tls else 80)
-    context = ssl.create_default_context() if is_tls else None
+    socket = unix_socket.path_of(target.url) if target.url.startswith(unix_socket.SCHEME) else None
+    parts = urlsplit(target.url if socket is None else "http://localhost")
     key = f"authorization: Bearer {target.key}\r\n" if target.key else ""
     line = f"{method} {parts.path.rstrip('/')}{path} HTTP/1.1\r\nhost: {parts.netloc}\r\n{key}"
     kind = f"content-type: application/json\r\ncontent-length: {len(content)}\r\n"
-    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=context)
+    if socket is None:
+        is_tls = parts.scheme == "https"
+        port = parts.port or (443 if is_tls else 80)
+        context = ssl.create_default_context() if is_tls else None
+        reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=context)
+    else:
+        reader, writer = await asyncio.open_unix_connection(socket)
     try:
         writer.write(f"{line}{kind}connection: close\r\n\r\n".encode() + content)
         head = await reader.readuntil(b"\r\n\r\n")

@@ -10,6 +10,7 @@ import click
 from segue.commands.foreign import words
 from segue.commands.foreign.llama_server import LLAMA_SERVER
 from segue.commands.foreign.mistralrs_server import MISTRALRS_SERVER
+from segue.commands.foreign.spellings import in_our_words
 from segue.commands.foreign.vllm_server import VLLM_SERVER
 from segue.commands.help_sections import Sectioned
 
@@ -96,6 +97,7 @@ class Understanding(Sectioned):
     foreign: ClassVar[Mapping[str, str]] = FOREIGN
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = list(in_our_words(args))
         given = list(args)
         try:
             return super().parse_args(ctx, args)

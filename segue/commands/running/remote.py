@@ -8,12 +8,13 @@ from http.client import BadStatusLine, HTTPException
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 import msgspec
 
 from segue import __version__
 from segue.commands.folding import Chunk
+from segue.commands.running.unix_http import HOST, UnixHandler, socket_in
 from segue.errors import RequestError, SetupError, Unavailable
 
 TIMEOUT_S = 600.0
@@ -54,11 +55,16 @@ class _NoRedirects(HTTPRedirectHandler):
         raise HTTPError(req.full_url, code, msg, headers, fp)
 
 
-_OPENER = build_opener(_NoRedirects)
+def _opener(url: str) -> OpenerDirector:
+    """Of requests to that server. No proxy reaches a Unix socket."""
+    path = socket_in(url)
+    if path is None:
+        return build_opener(_NoRedirects)
+    return build_opener(_NoRedirects, ProxyHandler({}), UnixHandler(path))
 
 
 def ask_server(url: str, body: Chunk, key: str) -> Iterator[Chunk]:
-    """The chunks of a server. `url`: its address, with or without /v1. Raises SegueError."""
+    """The chunks of a server. `url`: its address, with or without /v1, or unix:PATH. Raises SegueError."""
     headers = {"content-type": "application/json", "user-agent": f"segue/{__version__}"}
     if key:
         if not (key.isascii() and key.isprintable()):
@@ -67,7 +73,7 @@ def ask_server(url: str, body: Chunk, key: str) -> Iterator[Chunk]:
     request = Request(_checked_url(url), json.dumps(body).encode(), headers)
     has_ended = has_begun = False
     try:
-        with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
+        with _opener(url).open(request, timeout=TIMEOUT_S) as answer:
             yield {"seed": _whole(answer.headers.get("x-segue-seed")) or body.get("seed")}
             for line in answer:
                 data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
@@ -103,6 +109,8 @@ def _unreached(url: str, error: Exception) -> str:
 
 
 def _checked_url(url: str) -> str:
+    if socket_in(url) is not None:
+        return completions_url(HOST)
     with suppress(ValueError):  # of an address of IPv6 that has no end
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.netloc and parts.path.isascii():

@@ -10,12 +10,14 @@ import signal
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any, cast
 
 import uvicorn
 from starlette.applications import Starlette
 
+from segue import unix_socket
 from segue.errors import SetupError
 from segue.server.transport.connection import DEFAULT_WRITE_TIMEOUT_S, Connection
 
@@ -66,9 +68,22 @@ def bind(host: str, port: int) -> socket.socket:
         raise SetupError(f"Cannot listen on {host} port {port}: {reason}.{hint}") from error
 
 
+def listening(host: str, port: int) -> AbstractContextManager[socket.socket]:
+    """A listening socket of any kind, as long as the context is open."""
+    path = unix_socket.path_of(host)
+    return bind(host, port) if path is None else unix_socket.listening(path)
+
+
 def address(listener: socket.socket) -> str:
+    if _is_local(listener):
+        return unix_socket.shown(listener.getsockname())
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _is_local(sock: socket.socket) -> bool:
+    """Whether it is a Unix socket."""
+    return sock.family == getattr(socket, "AF_UNIX", None)
 
 
 def _max_connections() -> int:
@@ -159,7 +174,8 @@ class Server(uvicorn.Server):
     async def _take(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         with contextlib.suppress(OSError):  # the client is gone already
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if not _is_local(sock):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(self._protocol, sock)
 
     def _protocol(self) -> asyncio.Protocol:
