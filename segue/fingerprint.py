@@ -25,7 +25,7 @@ _ANSWERING = (
 _LIBRARIES = ("xllamacpp", "llguidance")
 
 
-def promised(kernels: str, model_digest: str, kv_type: str = "f16") -> str:
+def promised(kernels: str, model_digest: str, kv_type: str) -> str:
     """For a runner whose logits are the same bits on every machine. `kernels`: its version."""
     return PREFIX + _digest([kernels, kv_type, model_digest, _answering()])[:16]
 

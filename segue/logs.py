@@ -112,7 +112,7 @@ class Formatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """One JSON object per line, for programs that collect logs."""
 
-    def __init__(self, process: int | None = None) -> None:
+    def __init__(self, process: int | None) -> None:
         super().__init__()
         self._process = {} if process is None else {"process": process}
 
@@ -137,7 +137,7 @@ class DirectHandler(logging.Handler):
     Whoever is writing to a pipe that nobody reads holds them, and the interpreter waits for them when it ends.
     """
 
-    def __init__(self, descriptor: int, begin: bytes = b"") -> None:
+    def __init__(self, descriptor: int, begin: bytes) -> None:
         super().__init__()
         self._descriptor = descriptor
         self._begin = begin

@@ -72,7 +72,7 @@ def memory(root: Path = Path("/")) -> Memory:
     return Memory(min(total for total, _ in limits), min(left for _, left in limits))
 
 
-def control_groups(controller: str, root: Path = Path("/")) -> Iterator[Path]:
+def control_groups(controller: str, root: Path) -> Iterator[Path]:
     """The folder of this process's control group and of all above it (Linux): each may have a limit.
 
     A container is one, and so is a service of systemd. There are two versions of their file system.

@@ -28,7 +28,7 @@ def shown(kernels: str = "k", digest: str = "d", kv_type: str = "f16") -> str:
 
 
 def test_it_looks_as_openai_made_it() -> None:
-    assert re.fullmatch("fp_[0-9a-f]{16}", fingerprint.promised("kernels", "digest"))
+    assert re.fullmatch("fp_[0-9a-f]{16}", fingerprint.promised("kernels", "digest", kv_type="f16"))
 
 
 def test_it_comes_again() -> None:

@@ -198,7 +198,7 @@ def test_a_line_is_written_without_the_lock_of_logging(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(logging.Handler, "handle", fail)
     read, write = os.pipe()
-    handler = logs.DirectHandler(write)
+    handler = logs.DirectHandler(write, begin=b"")
     assert handler.lock is None
     record = logging.LogRecord("segue", logging.INFO, "", 0, "a line", (), None)
     assert handler.handle(record)

@@ -43,13 +43,14 @@ log = logging.getLogger("segue")
 def build_fleet(
     settings: Settings,
     report: Report,
+    *,
+    ahead: NewWorker | None,
     sockets: WorkerSockets | None = None,
-    ahead: NewWorker | None = None,
 ) -> Fleet:
     """Every model of the settings; none is loaded yet. `report`: called with the progress of downloads.
 
-    `sockets`: where other server processes connect to the workers. `ahead`: the first model's worker, if its process
-    was started already.
+    `ahead`: the first model's worker, if its process was started already. `sockets`: where other server processes
+    connect to the workers.
     """
     if wrong := wrong_flavour(settings):
         raise Incompatible(wrong)

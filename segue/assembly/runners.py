@@ -48,8 +48,8 @@ def choose_loader(
     path: Path,
     name: str,
     report: Report,
-    adapters: Files = (),
-    drafts: bool = False,
+    adapters: Files,
+    drafts: bool,
 ) -> Loader:
     """The runner asked for, or the best one for this model on this machine, made ready for it.
 

@@ -68,7 +68,7 @@ def run(settings: config.Settings, sockets: WorkerSockets | None, worker: NewWor
             _serve_alone(settings, report, worker)
         else:
             with listen.listening(settings.host, settings.port) as listener:
-                fleet = build_fleet(settings, report, sockets, worker)
+                fleet = build_fleet(settings, report, ahead=worker, sockets=sockets)
                 listen.run(_serve_several(fleet, listener, sockets, settings, report))
 
 

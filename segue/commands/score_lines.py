@@ -99,7 +99,7 @@ def perplexity(logprob: float, num_tokens: int) -> float | None:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def read_subjects(lines: Iterable[str], layout: Layout = "auto") -> list[Subject]:
+def read_subjects(lines: Iterable[str], layout: Layout) -> list[Subject]:
     """One subject for each line that is not empty. Raises InvalidField, which names the line."""
     try:
         numbered = [

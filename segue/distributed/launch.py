@@ -127,12 +127,12 @@ class Launched:
     prompt: Callable[[Sequence[int], str], Any]  # tokens, cache salt → vLLM's prompt
     error: Callable[[Exception], SegueError]
     give_up: Callable[[], None]  # from then on the engine counts as dead
-    can_draw: bool = True  # whether Segue's own sampler can draw
-    can_cut: bool = True  # whether filters can have an order that vLLM lacks
-    can_score_asked: bool = True  # scores of tokens by id leave those of other requests as they are
-    room: Room | None = None  # for tokens that a request names; None: for all
+    can_draw: bool  # whether Segue's own sampler can draw
+    can_cut: bool  # whether filters can have an order that vLLM lacks
+    can_score_asked: bool  # scores of tokens by id leave those of other requests as they are
+    room: Room | None  # for tokens that a request names; None: for all
     # LoRA adapters by name, as vLLM's requests
-    adapters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    adapters: Mapping[str, Any]
 
 
 def engine_config(launch: Launch, headless: bool = False) -> Any:

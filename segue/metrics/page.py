@@ -118,10 +118,10 @@ class Metrics(Collector):
 
     def __init__(
         self,
-        path: str | None = None,
-        process: int = 0,
-        num_processes: int = 1,
-        models: Sequence[str] = ("",),
+        path: str | None,
+        process: int,
+        num_processes: int,
+        models: Sequence[str],
     ) -> None:
         """`path`: the file that the server processes share. A process that is started again goes on in its row."""
         self._starts = {

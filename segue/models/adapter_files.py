@@ -29,8 +29,8 @@ class AdapterRef:
 
     path: str
     name: str
-    scale: float = 1.0
-    is_named: bool = False
+    scale: float
+    is_named: bool
 
     @property
     def file(self) -> str:

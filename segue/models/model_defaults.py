@@ -66,7 +66,7 @@ class Found(NamedTuple):
     """What a file says that can be used, and a sentence for each key that cannot."""
 
     defaults: ModelDefaults | None
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...]
 
 
 class _Wrong(Exception):

@@ -70,7 +70,7 @@ def parse(text: str, is_file: Callable[[str], bool] = os.path.isfile) -> ModelRe
 
 def parse_all(
     models: Sequence[str],
-    aliases: Sequence[str] = (),
+    aliases: Sequence[str],
     is_file: Callable[[str], bool] = os.path.isfile,
 ) -> tuple[ModelRef, ...]:
     """Every model to serve, the embedded one when none is named; no two share a name.

@@ -41,8 +41,8 @@ class Plan:
     """A process, not started yet, from its number, the channel to this one, and where connections come from."""
     addresses: dict[str, str]  # of engines, by model
     forget: Callable[[int], None]  # called with the number of a process that has ended
-    drain_s: float = 0.0
-    hang_s: float = 120.0  # a process that answers nothing for so long is ended
+    drain_s: float
+    hang_s: float  # a process that answers nothing for so long is ended
 
 
 class Parent:

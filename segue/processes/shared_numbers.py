@@ -36,7 +36,7 @@ class SharedNumbers:
     The lock is not reentrant, and is for one thread of each process.
     """
 
-    def __init__(self, size: int, path: str | None = None) -> None:
+    def __init__(self, size: int, path: str | None) -> None:
         self.lock: contextlib.AbstractContextManager[None]
         self.values: memoryview[float]
         if path is None:

@@ -11,7 +11,7 @@ import msgspec
 
 from segue import fingerprint
 from segue.bounds import LARGE_ANSWER_ITEMS
-from segue.dialects.base import NO_DEFAULTS, Call, Card
+from segue.dialects.base import Call, Card
 from segue.dialects.fields.defaults import Defaults
 from segue.engine.seam import Engine, Models
 from segue.errors import Forbidden, SegueError, SetupError, Unavailable
@@ -102,9 +102,9 @@ class ModelService:
         *,
         version: str,
         started: int,
-        defaults: Defaults = NO_DEFAULTS,
+        defaults: Defaults,
         served: Callable[[str], Served],
-        may_unload: bool = True,
+        may_unload: bool,
     ):
         """`served`: what was counted of the requests of a model. `may_unload`: whether clients may."""
         self._models = models

@@ -27,7 +27,7 @@ def test_an_instruction_set_that_is_not_here_is_refused_at_once(
     """A worker was started first, and SEGUE_CPU named even where the flag was used."""
     settings = config.load(flags, {"HOME": "/nowhere", **environ})
     with pytest.raises(Incompatible) as told:
-        build_fleet(settings, silent)
+        build_fleet(settings, silent, ahead=None)
     assert told.value.message.startswith(f"{origin} is 'abacus', but this processor can run ")
     assert told.value.message.endswith("generic")
 
@@ -39,7 +39,7 @@ def test_adapters_and_drafts_are_refused_where_nothing_uses_them(
 ) -> None:
     settings = config.load({**other, **said}, {"HOME": "/nowhere"})
     with pytest.raises(SetupError, match="--lora and --draft are for"):
-        build_fleet(settings, silent)
+        build_fleet(settings, silent, ahead=None)
 
 
 def test_no_draft_at_all_is_refused_nowhere() -> None:

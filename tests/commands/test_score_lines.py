@@ -21,7 +21,7 @@ def score(piece: bytes, logprob: float | None, rank: int = 1) -> TokenScore:
 
 
 def test_lines_are_texts_and_empty_ones_are_passed_over() -> None:
-    subjects = read_subjects(["one\n", "\n", " two \r\n", '{"text": 1}'])
+    subjects = read_subjects(["one\n", "\n", " two \r\n", '{"text": 1}'], layout="auto")
     assert [(s.line, s.prompt.parts) for s in subjects] == [
         (1, ("one",)),
         (3, (" two ",)),
@@ -35,12 +35,12 @@ def test_an_object_in_the_first_line_makes_it_jsonl() -> None:
         '{"prompt": [1, 2], "id": 7}',
         '{"context": "a ", "continuation": "b"}',
     ]
-    assert read_subjects(lines) == [
+    assert read_subjects(lines, layout="auto") == [
         Subject(1, Prompt(("a",))),
         Subject(2, Prompt(((1, 2),))),
         Subject(3, Prompt(("a b",)), "a "),
     ]
-    assert [subject.label for subject in read_subjects(lines)] == ["a", "1 2", "b"]
+    assert [subject.label for subject in read_subjects(lines, layout="auto")] == ["a", "1 2", "b"]
     assert read_subjects(lines, "lines")[0].prompt.parts == (lines[0],)
 
 
@@ -89,7 +89,7 @@ def test_the_continuation_is_every_token_that_holds_some_of_it(
 def test_a_number_that_is_no_token_is_refused_by_line(token: int) -> None:
     """The message to the worker could not be written, with a traceback."""
     with pytest.raises(InvalidField, match=f"line 2: {token} is no token id"):
-        read_subjects(['{"text": [1]}', f'{{"text": [1, {token}]}}'])
+        read_subjects(['{"text": [1]}', f'{{"text": [1, {token}]}}'], layout="auto")
 
 
 def test_figures() -> None:
@@ -122,4 +122,4 @@ def test_a_file_that_is_not_utf8_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"\xff\xfe")
     wrong = pytest.raises(InvalidField, match="the text is not UTF-8")
     with (tmp_path / "text").open(encoding="utf-8") as file, wrong:
-        read_subjects(file)
+        read_subjects(file, layout="auto")

@@ -113,6 +113,8 @@ class StandIn:
             adapters=self.adapters,
             room=self.room,
             can_score_asked=self.can_score_asked,
+            can_draw=True,
+            can_cut=True,
         )
 
     @property

@@ -28,7 +28,7 @@ def settings(model: object, **more: Any) -> Settings:
 
 def test_a_folder_is_a_member_with_its_adapters(folder: Path) -> None:
     options = ('lora_modules={"poet": "./a/poems"}', "dtype=float32")
-    fleet = build_fleet(settings(folder, vllm_options=options), silent)
+    fleet = build_fleet(settings(folder, vllm_options=options), silent, ahead=None)
     assert fleet.names == [folder.name, "poet"]
     [adapter] = fleet.adapters(folder.name)
     assert (adapter.name, adapter.file) == ("poet", "poems")
@@ -36,7 +36,7 @@ def test_a_folder_is_a_member_with_its_adapters(folder: Path) -> None:
 
 def test_a_model_in_another_layout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="layout of Hugging Face"):
-        build_fleet(settings(tmp_path), silent)
+        build_fleet(settings(tmp_path), silent, ahead=None)
 
 
 def test_a_further_node_has_no_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,13 +69,15 @@ def test_sampling_defaults_are_said_in_vllms_words(
     found = [launch.generation_config for launch in computed]
     assert found == ["auto", "vllm", "vllm", str(folder), str(folder)]
     with pytest.raises(SetupError, match="rename the file"):
-        build_fleet(settings(folder, generation_config=(str(other),)), silent)
+        build_fleet(settings(folder, generation_config=(str(other),)), silent, ahead=None)
 
 
 @pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="connections cannot be passed on here")
 def test_several_server_processes_have_a_door_to_each_model(folder: Path) -> None:
     with WorkerSockets() as sockets:
-        fleet = build_fleet(settings(folder, server_processes=2), silent, sockets)
+        fleet = build_fleet(
+            settings(folder, server_processes=2), silent, ahead=None, sockets=sockets
+        )
         assert list(sockets.addresses) == fleet.names
 
 

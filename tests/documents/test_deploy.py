@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from segue import config
-from segue.metrics.page import Metrics
 from segue.types import Stats
 from tests.server.conftest import Live
 from tests.support.fakes import speak
+from tests.support.metrics import one_process
 from tests.support.waiting import PATIENCE_S
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
@@ -176,7 +176,7 @@ def test_systemd() -> None:
 
 @pytest.fixture(scope="module")
 def told() -> str:
-    metrics = Metrics()
+    metrics = one_process()
     metrics.observe(200)
     text = metrics.exposition({"m": Stats()})
     return text if isinstance(text, str) else text.decode()

@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from segue.metrics.figures import Figures
 from segue.metrics.page import ROWS, Metrics
 from segue.types import Stats
+from tests.support.metrics import one_process
 
 
 def read(exposition: str) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -25,7 +26,7 @@ def told(**observed: float) -> dict[int, float]:
 
 def test_every_row_is_told_for_every_model() -> None:
     stats = {"a": Stats(running=3, prompt_tokens=5), "b": Stats(decode_s=1.5)}
-    samples = read(Metrics().exposition(stats))
+    samples = read(one_process().exposition(stats))
     assert samples[("segue_running", ("a",))] == 3
     assert samples[("segue_prompt_tokens_total", ("a",))] == 5
     assert samples[("segue_decode_seconds_total", ("b",))] == 1.5
@@ -35,12 +36,12 @@ def test_every_row_is_told_for_every_model() -> None:
 def test_every_figure_of_an_engine_has_a_row() -> None:
     """Each of them, set alone, shows."""
     for field in Stats.__struct_fields__:
-        samples = read(Metrics().exposition({"a": Stats(**{field: 7})}))
+        samples = read(one_process().exposition({"a": Stats(**{field: 7})}))
         assert 7 in samples.values(), field
 
 
 def test_requests_are_observed_once() -> None:
-    metrics = Metrics()
+    metrics = one_process()
     metrics.observe(200, told=told(first_s=0.02, whole_s=0.3))
     metrics.observe(404)
     metrics.observe(200, told=told(whole_s=0.2))
@@ -55,11 +56,11 @@ def test_requests_are_observed_once() -> None:
 def test_processes_count_together_and_one_that_comes_again_goes_on(tmp_path: Path) -> None:
     pytest.importorskip("fcntl", reason="numbers are shared where files can be locked")
     path = str(tmp_path / "metrics")
-    one, two = (Metrics(path, process, 2) for process in (0, 1))
+    one, two = (Metrics(path, process, 2, [""]) for process in (0, 1))
     one.observe(200, told=told(first_s=0.02))
     two.observe(200, told=told(first_s=0.2))
     two.observe(499)
-    again = Metrics(path, 1, 2)
+    again = Metrics(path, 1, 2, [""])
     again.observe(200, told=told(first_s=400.0))
     assert one.exposition({}) == two.exposition({}) == again.exposition({})
     samples = read(one.exposition({}))

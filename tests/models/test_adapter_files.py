@@ -24,11 +24,11 @@ def nothing(path: str) -> bool:
 @pytest.mark.parametrize(
     ("text", "ref"),
     [
-        ("a/my lora.gguf", AdapterRef("a/my lora.gguf", "my-lora")),
-        ("sql=a/b.gguf", AdapterRef("a/b.gguf", "sql", is_named=True)),
+        ("a/my lora.gguf", AdapterRef("a/my lora.gguf", "my-lora", scale=1.0, is_named=False)),
+        ("sql=a/b.gguf", AdapterRef("a/b.gguf", "sql", is_named=True, scale=1.0)),
         ("sql=b.gguf@-0.5", AdapterRef("b.gguf", "sql", -0.5, True)),
-        ("b.gguf@2", AdapterRef("b.gguf", "b", 2.0)),
-        ("./a=b.gguf", AdapterRef("./a=b.gguf", "a-b")),
+        ("b.gguf@2", AdapterRef("b.gguf", "b", 2.0, is_named=False)),
+        ("./a=b.gguf", AdapterRef("./a=b.gguf", "a-b", scale=1.0, is_named=False)),
     ],
 )
 def test_forms(text: str, ref: AdapterRef) -> None:

@@ -108,7 +108,7 @@ def test_no_text_escapes_its_repository(text: str) -> None:
 
 
 def test_no_models_means_the_embedded_one() -> None:
-    assert [ref.source for ref in parse_all([])] == ["embedded"]
+    assert [ref.source for ref in parse_all([], aliases=())] == ["embedded"]
 
 
 def test_aliases_name_the_first_model_or_the_one_they_point_at() -> None:

@@ -118,6 +118,7 @@ class Group:
             spawn=lambda number, control, source: cast("BaseProcess", self._spawn(number, control)),
             addresses={"tiny": "socket of tiny"},
             forget=self.forgotten.append,
+            drain_s=0.0,
             hang_s=hang_s,
         )
         self.parent = Parent(self.fleet, bind("127.0.0.1", 0), plan)

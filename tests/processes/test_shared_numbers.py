@@ -56,7 +56,7 @@ def test_a_killed_process_does_not_keep_the_lock(tmp_path: Path) -> None:
 
 
 def test_without_a_path_they_are_a_processs_own() -> None:
-    one, two = SharedNumbers(1), SharedNumbers(1)
+    one, two = SharedNumbers(1, path=None), SharedNumbers(1, path=None)
     with one.lock, two.lock:
         one.values[0] = 5.0
     assert two.values[0] == 0.0

@@ -2,10 +2,22 @@ import asyncio
 
 import pytest
 
+from segue.dialects.base import NO_DEFAULTS
 from segue.errors import Forbidden, Unavailable, UnknownModel
 from segue.server.service import ModelService
 from segue.types import Served, Stats
 from tests.support.fakes import INFO, OneModel, ScriptedEngine, speak
+
+
+def made(models: OneModel, may_unload: bool) -> ModelService:
+    return ModelService(
+        models,
+        version="1",
+        started=5,
+        defaults=NO_DEFAULTS,
+        served=lambda _: Served(),
+        may_unload=may_unload,
+    )
 
 
 @pytest.fixture
@@ -17,7 +29,7 @@ def models() -> OneModel:
 
 @pytest.fixture
 def service(models: OneModel) -> ModelService:
-    return ModelService(models, version="1", started=5, served=lambda _: Served())
+    return made(models, may_unload=True)
 
 
 def test_cards_never_stand_for_another_model(service: ModelService) -> None:
@@ -56,13 +68,8 @@ def test_engine_questions(models: OneModel, service: ModelService) -> None:
 
 
 def test_clients_unload_where_they_may(models: OneModel) -> None:
-    def service(may_unload: bool) -> ModelService:
-        return ModelService(
-            models, version="1", started=5, served=lambda _: Served(), may_unload=may_unload
-        )
-
     with pytest.raises(Forbidden, match="--no-client-keep-alive"):
-        service(False).unload("tiny")
+        made(models, may_unload=False).unload("tiny")
     assert models.kept == []
-    service(True).unload("tiny")
+    made(models, may_unload=True).unload("tiny")
     assert models.kept == [("tiny", 0)]

@@ -49,6 +49,7 @@ class Served:
             on_stop=lambda drain_s: self.on_stop(drain_s),
             drain_s=drain_s,
             write_timeout_s=write_timeout_s,
+            takes_signals=True,
         )
         self._is_up = threading.Event()
         self._thread = threading.Thread(target=run, args=(self._main(),))

@@ -33,7 +33,7 @@ class Outcome:
     first_s: float
     total_s: float
     num_tokens: int
-    problem: str = ""
+    problem: str
 
     @property
     def gap_s(self) -> float:

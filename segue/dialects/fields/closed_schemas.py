@@ -52,7 +52,7 @@ class ListedOnly:
         return self.kind.schema()
 
 
-def listed_only(text: str, kind: ConstraintKind = "json_schema") -> str:
+def listed_only(text: str, kind: ConstraintKind) -> str:
     """The text of a constraint, with `additionalProperties: false` in plain objects that say nothing of others.
 
     What fits then fits the schema as it was. Where parts of a schema speak of the same value (`allOf`, `oneOf`, `if`,

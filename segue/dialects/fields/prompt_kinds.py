@@ -27,7 +27,7 @@ class Suffix:
 class OnePrompt:
     """One text, for systems that take no token ids and no lists."""
 
-    may_be_empty: bool = False  # the rule check_prompts decides, or the model: whether it has BOS
+    may_be_empty: bool  # the rule check_prompts decides, or the model: whether it has BOS
 
     def read(self, value: Any) -> tuple[Prompt, ...]:
         if type(value) is not str or not (value or self.may_be_empty):

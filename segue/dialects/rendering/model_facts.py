@@ -15,7 +15,7 @@ def short_count(count: int) -> str:
     return f"{count}" if count else ""
 
 
-def details(info: ModelInfo | None, parent: str = "") -> dict[str, Any]:
+def details(info: ModelInfo | None, parent: str) -> dict[str, Any]:
     """Every text is there, if empty: clients in typed languages do not read an answer without them."""
     if info is None:
         return {

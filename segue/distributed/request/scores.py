@@ -59,7 +59,7 @@ def drawn_score(
     entries: Mapping[int, Entry],
     num_top: int,
     vocab: Vocab,
-    asked: Sequence[int] = (),
+    asked: Sequence[int],
 ) -> TokenScore:
     """The score of one drawn token. `entries`: the drawn token, and the likeliest ones or those that were `asked` for,
     which may include it."""

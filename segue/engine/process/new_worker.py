@@ -23,8 +23,8 @@ class Task(NamedTuple):
     chunk_rows: int
     log_level: int
     num_restarts: int
-    slot_folder: "SlotFolder | None" = None  # where slots are saved
-    has_priorities: bool = False  # whether requests may have one
+    slot_folder: "SlotFolder | None"  # where slots are saved
+    has_priorities: bool  # whether requests may have one
 
 
 class NewWorker:

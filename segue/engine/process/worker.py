@@ -155,9 +155,9 @@ class Worker:
         arrived: Arrivals,
         pulses: Pulses,
         *,
-        has_priorities: bool = False,
-        is_brief: bool = False,
-        slot_folder: SlotFolder | None = None,
+        has_priorities: bool,
+        is_brief: bool,
+        slot_folder: SlotFolder | None,
     ) -> None:
         self._loaded = loaded
         limits = replace(loaded.runner.capabilities, has_priorities=has_priorities)

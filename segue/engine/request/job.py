@@ -74,7 +74,7 @@ class PreparedRequest:
     rules: TokenRules
     seed: int
     grammar: Grammar | None  # the compiled constraint
-    adapters: Mix = ()
+    adapters: Mix
 
 
 class Job:

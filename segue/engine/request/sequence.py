@@ -36,7 +36,7 @@ class KvKey(NamedTuple):
     """What its KV depends on besides tokens, and who may share it."""
 
     salt: str | None  # of the prefix cache; None: it is neither read nor filled
-    adapters: Mix = ()
+    adapters: Mix
 
 
 def salt_of(adapters: Mix, given: str) -> str:

@@ -16,7 +16,7 @@ _MOST = 64  # plausible tokens considered
 
 
 def branch_off(
-    candidates: Candidates, branch: int, ends: Collection[int], is_given: bool = False
+    candidates: Candidates, branch: int, ends: Collection[int], is_given: bool
 ) -> tuple[int, int | None]:
     """The token of this branch, and the branch number that remains, if any. End tokens are not taken.
 

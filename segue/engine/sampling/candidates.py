@@ -142,9 +142,7 @@ def _at_least(values: NDArray[np.float32], floor: np.float32) -> Index:
     return np.flatnonzero(values >= floor if floor > -np.inf else values > -np.inf)
 
 
-def leading(
-    scores: NDArray[np.float32], weights: Weights, weight: float, at_least: int = 1
-) -> Index:
+def leading(scores: NDArray[np.float32], weights: Weights, weight: float, at_least: int) -> Index:
     """Indices of the fewest items with the highest scores that together weigh `weight`, but at least `at_least`."""
     for size in (*(size for size in _SIZES if size >= at_least), scores.size):
         found = top(scores, size)

@@ -12,7 +12,7 @@ from segue.types import Sampling
 
 
 class LogitBans:
-    def __init__(self, sampling: Sampling, rules: TokenRules, has_bias_step: bool = False) -> None:
+    def __init__(self, sampling: Sampling, rules: TokenRules, has_bias_step: bool) -> None:
         """`has_bias_step`: a sampling step adds the biases. Those that ban are applied here all the same."""
         bias = biases(sampling, rules)
         later = {token: each for token, each in bias.items() if has_bias_step and each > -np.inf}

@@ -117,7 +117,7 @@ class Penalties:
     def push(self, token: int) -> None:
         self._history.push(token)
 
-    def repeats(self, drawn: int | None = None) -> Repeats:
+    def repeats(self, drawn: int | None) -> Repeats:
         """What `apply` looks at, told to a runner. `drawn`: its draw that gives one more token, which comes last."""
         end = self._history.size
         num_tokens = end if drawn is None else end + 1

@@ -169,9 +169,7 @@ def _likeliest_first(row: Row, asked: Sequence[int]) -> NDArray[np.intp]:
     return ids[np.argsort(-row[ids], kind="stable")]
 
 
-def score_drawn(
-    drawn_from: Distribution, token: int, num_top: int, asked: Sequence[int] = ()
-) -> Scores:
+def score_drawn(drawn_from: Distribution, token: int, num_top: int, asked: Sequence[int]) -> Scores:
     """The score of a token in the distribution it was drawn from. What could not be drawn is no alternative, unless
     it is one of those `asked` for."""
     ids, weights = drawn_from

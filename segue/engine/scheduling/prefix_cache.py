@@ -170,7 +170,7 @@ class PrefixCache:
             self._unlink(slot, entry)
             self._forget_empty(entry.salt)
 
-    def redundant(self, slot: int, whole: bool = False) -> list[int]:
+    def redundant(self, slot: int, whole: bool) -> list[int]:
         """Unlocked slots whose tokens are a prefix of those of `slot` and whose scores `slot` has too.
 
         With `whole`, only those with the same tokens: a slot that cannot be trimmed does not serve for a prefix.

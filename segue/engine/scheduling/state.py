@@ -28,7 +28,7 @@ class State:
         vocab: Vocab,
         chunk_rows: int,
         clock: Callable[[], float],
-        proposer: Proposer | None = None,
+        proposer: Proposer | None,
     ) -> None:
         self.runner = runner
         self.vocab = vocab

@@ -74,7 +74,7 @@ class AdaptiveState(NamedTuple):
     decay: float
     sum: float  # of the probabilities of tokens drawn so far; the earlier ones count less
     total: float  # what the sum would be if each had been 1
-    drawn: int | None = None  # a draw of the step before, whose feedback is used instead of `sum`
+    drawn: int | None  # a draw of the step before, whose feedback is used instead of `sum`
 
 
 Feedback = MirostatState | AdaptiveState

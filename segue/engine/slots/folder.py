@@ -17,7 +17,7 @@ _SPARE_SHARE = 20
 @dataclass(frozen=True)
 class SlotFolder:
     path: str
-    most_bytes: int | None = None  # of all files in it; None: what the disk has
+    most_bytes: int | None  # of all files in it; None: what the disk has
 
     def check_room(self, part: Path, target: Path) -> None:
         """Raise OutOfSpace unless there is room for `part`, which is to take the place of `target`. It is in the folder

@@ -40,7 +40,7 @@ def step_key(target: Target, kv_type: KvType) -> str:
     return f"{sources_digest()}-{hashlib.sha256(machine).hexdigest()[:16]}"
 
 
-def step_code(target: Target, kept: Kept, kv_type: KvType = "f16") -> bytes:
+def step_code(target: Target, kept: Kept, kv_type: KvType) -> bytes:
     """The object file with ENTRIES for this processor, and KV of this type."""
     return kept(step_key(target, kv_type), lambda: _made(target, kv_type))
 

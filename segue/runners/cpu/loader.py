@@ -77,7 +77,7 @@ def weights_bytes(header: GgufHeader) -> int:
     return sum(packed_bytes(each.type, each.num_bytes) for each in header.tensors)
 
 
-def kv_token_bytes(header: GgufHeader, kv_type: KvType, drafts: bool = False) -> int:
+def kv_token_bytes(header: GgufHeader, kv_type: KvType, drafts: bool) -> int:
     """The memory that a token's keys and values take, of a model that can run here. `drafts`: by its MTP layer too."""
     return token_bytes(hparams_of(header, drafts).by_layer, kv_type)
 

@@ -35,7 +35,7 @@ def _engine(code: bytes, target: Target) -> Any:
     return engine
 
 
-def kernel(address: int, num_ints: int, keeps_gil: bool = False) -> Callable[..., int]:
+def kernel(address: int, num_ints: int, keeps_gil: bool) -> Callable[..., int]:
     """A kernel at this address as a Python function of `num_ints` integers.
 
     `keeps_gil`: for a kernel so short that another thread must not take the interpreter meanwhile.

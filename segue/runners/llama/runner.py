@@ -42,7 +42,7 @@ class LlamaRunner:
         context_length: int | None = None,
         kv_bytes: int | None = None,
         num_slots: int = 32,
-        threads: int = 0,
+        threads: int,
         max_rows: int = MICRO_BATCH,
         kv_precision: Precision = "f16",
         adapters: Mapping[str, str] | None = None,

@@ -84,8 +84,8 @@ class Admission:
         *,
         public_paths: frozenset[str],
         check_path: Callable[[Scope], None],
-        trace: Trace | None = None,
-        num_processes: int = 1,
+        trace: Trace | None,
+        num_processes: int,
     ) -> None:
         """`check_path` raises UnknownPath: the body of a request to an unknown path is not read."""
         self.dialect_at = dialect_at

@@ -30,7 +30,7 @@ class _Body:
 
 
 class Bodies:
-    def __init__(self, max_bytes: int, timeout_s: float, num_processes: int = 1) -> None:
+    def __init__(self, max_bytes: int, timeout_s: float, num_processes: int) -> None:
         """`num_processes`: server processes share the memory for bodies evenly; each may hold one of the largest."""
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s

@@ -62,7 +62,7 @@ class Keyring:
     A watched file is read by its own thread: it may be on a slow disk, or be a pipe without a writer.
     """
 
-    def __init__(self, keys: Iterable[Key] = (), file: Path | None = None) -> None:
+    def __init__(self, keys: Iterable[Key], file: Path | None = None) -> None:
         self._given = list(keys)
         self._file = file
         self._version = _version(file) if file else ()

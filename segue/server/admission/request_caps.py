@@ -47,7 +47,7 @@ class Caps:
         num_biases = len(request.sampling.logit_bias) + len(request.sampling.text_bias)
         yield "sampling.logit_bias", num_biases, self.logit_bias, " tokens and texts"
 
-    def check_length(self, call: Call, context_length: int, has_fim: bool = True) -> None:
+    def check_length(self, call: Call, context_length: int, has_fim: bool) -> None:
         """The bounds that depend on the model. Raises InvalidField."""
         request = call.request
         longest = context_length if request.max_tokens is None else request.max_tokens

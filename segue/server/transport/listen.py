@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 
 from segue import unix_socket
 from segue.errors import SetupError
-from segue.server.transport.connection import DEFAULT_WRITE_TIMEOUT_S, Connection
+from segue.server.transport.connection import Connection
 
 log = logging.getLogger("segue")
 
@@ -117,9 +117,9 @@ class Server(uvicorn.Server):
         app: Starlette,
         *,
         on_stop: Callable[[float], Awaitable[None]],
-        drain_s: float = 0.0,
-        write_timeout_s: float = DEFAULT_WRITE_TIMEOUT_S,
-        takes_signals: bool = True,
+        drain_s: float,
+        write_timeout_s: float,
+        takes_signals: bool,
     ):
         connection: Any = functools.partial(
             Connection,

@@ -114,7 +114,11 @@ def test_a_file_that_cannot_be_written_is_told_before_the_load(tmp_path: Path) -
 
 
 def test_figures_are_those_of_the_answers() -> None:
-    outcomes = [Outcome(0.0, 0.5, 2.5, 5), Outcome(1.0, 0.1, 4.0, 5), Outcome(1.0, 0, 1, 0, "no")]
+    outcomes = [
+        Outcome(0.0, 0.5, 2.5, 5, problem=""),
+        Outcome(1.0, 0.1, 4.0, 5, problem=""),
+        Outcome(1.0, 0, 1, 0, "no"),
+    ]
     row = figures("it", "2 clients", 2, outcomes)
     assert row.tokens_per_second == 10 / 5
     assert row.failed == 1

@@ -47,7 +47,7 @@ def test_lengths() -> None:
 def test_texts_are_there_if_nothing_is_known() -> None:
     """Zed reads these into strings, and no model at all if one of them is missing."""
     texts = ("parent_model", "format", "family", "parameter_size", "quantization_level")
-    assert all(isinstance(details(None)[name], str) for name in texts)
+    assert all(isinstance(details(None, parent="")[name], str) for name in texts)
 
 
 def test_only_models_with_tokens_for_it_insert() -> None:

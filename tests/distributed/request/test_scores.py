@@ -27,16 +27,16 @@ def test_a_prompt_of_one_token_has_no_scores() -> None:
 def test_a_drawn_token_outside_the_likeliest(num_top: int) -> None:
     likeliest = {65: Entry(-0.5, 1), 66: Entry(-1.5, 2)}
     entries = {70: Entry(-8.0, 6), **dict(list(likeliest.items())[:num_top])}
-    score = drawn_score(70, entries, num_top, VOCAB)
+    score = drawn_score(70, entries, num_top, VOCAB, asked=())
     assert (score.token, score.piece, score.logprob, score.rank) == (70, b"F", -8.0, 6)
     assert [each.token for each in score.top] == [65, 66][:num_top]
 
 
 def test_what_has_no_rank_is_no_alternative() -> None:
-    score = drawn_score(70, {70: Entry(-8.0, None), 65: Entry(-0.5, 1)}, 1, VOCAB)
+    score = drawn_score(70, {70: Entry(-8.0, None), 65: Entry(-0.5, 1)}, 1, VOCAB, asked=())
     assert (score.rank, [each.token for each in score.top]) == (0, [65])
 
 
 def test_minus_infinity_is_a_number() -> None:
     entries = {70: Entry(float("-inf"), 2), 65: Entry(0.0, 1)}
-    assert drawn_score(70, entries, 1, VOCAB).logprob == -9999.0
+    assert drawn_score(70, entries, 1, VOCAB, asked=()).logprob == -9999.0

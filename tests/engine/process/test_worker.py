@@ -56,7 +56,16 @@ class Inside:
         self.heard = Heard()
         self.pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
         self.connections = Connections(self.heard, self.arrived.put, self.pulses)
-        self.worker = Worker(FakeLoader()(), self.connections, 64, self.arrived, self.pulses)
+        self.worker = Worker(
+            FakeLoader()(),
+            self.connections,
+            64,
+            self.arrived,
+            self.pulses,
+            has_priorities=False,
+            is_brief=False,
+            slot_folder=None,
+        )
         self.gate = threading.Event()
         self.started: SimpleQueue[Constraint] = SimpleQueue()
         compile_now = Compiler.compile
@@ -198,7 +207,16 @@ def test_events_are_sent_in_order_whether_they_are_small_or_large(sizes: list[bo
     pulses = Pulses(Pulse(time.monotonic), Pulse(time.monotonic))
     heard = Heard()
     connections = Connections(heard, arrived.put, pulses)
-    worker = Worker(FakeLoader()(), connections, 64, arrived, pulses)
+    worker = Worker(
+        FakeLoader()(),
+        connections,
+        64,
+        arrived,
+        pulses,
+        has_priorities=False,
+        is_brief=False,
+        slot_folder=None,
+    )
     threading.Thread(target=worker.serve_outbox, daemon=True).start()
     connections.take(Submit(request := ask("x")), heard)
     sent: list[Event] = [

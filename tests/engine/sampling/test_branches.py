@@ -23,7 +23,7 @@ def row(*plausible: int) -> Logits:
 def take(branch: int, *rows: Logits) -> list[int]:
     tokens, left = [], branch
     for logits in rows:
-        token, rest = branch_off(Candidates(logits.copy()), left, ())
+        token, rest = branch_off(Candidates(logits.copy()), left, (), is_given=False)
         tokens.append(token)
         left = rest or 0
     return tokens
@@ -45,16 +45,16 @@ def test_branches_are_the_paths_of_a_tree_each_once(widths: list[int]) -> None:
 
 
 def test_a_branch_does_not_end_where_it_could_go_on() -> None:
-    assert branch_off(Candidates(row(5, 3)), 1, {3}) == (5, 1)
-    assert branch_off(Candidates(row(3)), 1, {3}) == (3, 1)
-    assert branch_off(Candidates(row(5, 3)), 1, ()) == (3, None)
-    assert branch_off(Candidates(row(5)), 0, ()) == (5, 0)
+    assert branch_off(Candidates(row(5, 3)), 1, {3}, is_given=False) == (5, 1)
+    assert branch_off(Candidates(row(3)), 1, {3}, is_given=False) == (3, 1)
+    assert branch_off(Candidates(row(5, 3)), 1, (), is_given=False) == (3, None)
+    assert branch_off(Candidates(row(5)), 0, (), is_given=False) == (5, 0)
 
 
 def test_a_token_that_was_given_is_left_only_where_it_is_unsure() -> None:
     sure = row(5)
     sure[3] = -3.0  # five percent
-    assert branch_off(Candidates(sure.copy()), 1, ()) == (3, None)
+    assert branch_off(Candidates(sure.copy()), 1, (), is_given=False) == (3, None)
     assert branch_off(Candidates(sure), 1, (), is_given=True) == (5, 1)
     assert branch_off(Candidates(row(5, 3)), 1, (), is_given=True) == (3, 0)
 

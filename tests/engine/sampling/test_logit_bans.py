@@ -18,7 +18,7 @@ tokens = st.integers(0, 3)
 def test_phrases_are_completed_by_their_last_tokens(
     words: list[tuple[int, ...]], text: list[int]
 ) -> None:
-    bans = LogitBans(Sampling(), TokenRules(bad_words=tuple(words)))
+    bans = LogitBans(Sampling(), TokenRules(bad_words=tuple(words)), has_bias_step=False)
     assert bans.has_phrases == any(len(word) > 1 for word in words)
     for token in text if bans.has_phrases else ():
         bans.push(token)
@@ -42,5 +42,5 @@ def test_a_step_adds_all_biases_but_bans() -> None:
 
 def test_whoever_adds_them_a_bias_may_forbid_what_a_constraint_forces() -> None:
     sampling = Sampling(logit_bias={0: 2.0})
-    assert LogitBans(Sampling(), TokenRules()).is_lenient
+    assert LogitBans(Sampling(), TokenRules(), has_bias_step=False).is_lenient
     assert not any(LogitBans(sampling, TokenRules(), step).is_lenient for step in (False, True))

@@ -126,7 +126,7 @@ def test_what_is_told_ahead_is_what_is_applied(
     for token in output:
         early = penalties.repeats(1)
         penalties.push(token)
-        late = penalties.repeats()
+        late = penalties.repeats(drawn=None)
         wanted = row.copy()
         penalties.apply(wanted)
         for repeats in (early, late):

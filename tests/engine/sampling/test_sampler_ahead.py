@@ -126,7 +126,7 @@ def test_adaptive_p_is_told_with_its_sum_or_the_draw_that_gives_it() -> None:
     first, second = sampler.draw_ahead(0, 1), sampler.draw_ahead(0, 2, 5)
     assert first is not None
     assert second is not None
-    assert first.feedback == AdaptiveState(0.25, 0.5, 0.5, 2.0)
+    assert first.feedback == AdaptiveState(0.25, 0.5, 0.5, 2.0, drawn=None)
     assert second.feedback == AdaptiveState(0.25, 0.5, 0.5, 2.0, 5)
     sampler.follow(0.75)
     third = sampler.draw_ahead(0, 3, 5)

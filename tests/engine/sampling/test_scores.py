@@ -110,9 +110,9 @@ def test_minus_infinity_is_a_number() -> None:
 def test_what_could_not_be_drawn_is_no_alternative() -> None:
     """Special tokens of probability 0 were listed where a low temperature left less than was asked for."""
     weights = np.array([0.0, 0.25, 0.0, 0.75], np.float32)
-    whole = score_drawn(Distribution(None, weights), 3, 4)
+    whole = score_drawn(Distribution(None, weights), 3, 4, asked=())
     assert whole.ids.tolist() == [[3, 1]]
-    cut = score_drawn(Distribution(np.array([9, 8, 7, 6]), weights), 8, 4)
+    cut = score_drawn(Distribution(np.array([9, 8, 7, 6]), weights), 8, 4, asked=())
     assert (cut.ids.tolist(), cut.ranks.tolist()) == ([[6, 8]], [2])
 
 

@@ -25,7 +25,7 @@ ENDLESS = FakeLoader(end_bias=-60.0, context_length=1_000_000, num_cells=8_000_0
 async def running(
     folder: Path | None, loader: FakeLoader | None = None
 ) -> AsyncIterator[Supervisor]:
-    where = None if folder is None else SlotFolder(str(folder))
+    where = None if folder is None else SlotFolder(str(folder), most_bytes=None)
     supervisor = Supervisor(loader or FakeLoader(), chunk_rows=64, slot_folder=where)
     await supervisor.start()
     try:

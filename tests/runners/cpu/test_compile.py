@@ -27,7 +27,7 @@ def test_it_needs_no_disk_and_heeds_nothing_that_is_meant_for_other_programs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(compile, "_MODULE", few_kernels.MODULE)
     target = this_target({})
-    found = link(step_code(target, nothing_kept), [*few_kernels.ENTRIES], target)
+    found = link(step_code(target, nothing_kept, kv_type="f16"), [*few_kernels.ENTRIES], target)
     assert all(found[name] for name in few_kernels.ENTRIES)
 
 
@@ -39,7 +39,7 @@ def test_why_it_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(subprocess, "run", fail)
     with pytest.raises(Incompatible, match=r"cannot be compiled on this machine: OSError: . no"):
-        step_code(this_target({}), nothing_kept)
+        step_code(this_target({}), nothing_kept, kv_type="f16")
 
 
 def test_a_statement_that_is_refused_is_told_with_the_reason(
@@ -103,4 +103,4 @@ def test_a_compiler_that_was_killed_is_said_to(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(subprocess, "run", killed)
     with pytest.raises(Incompatible, match=r"ended by SIGKILL; is there memory enough"):
-        step_code(this_target({}), nothing_kept)
+        step_code(this_target({}), nothing_kept, kv_type="f16")

@@ -102,7 +102,7 @@ def test_threads_and_other_sequences_change_no_bit(coded: CpuRunner, tmp_path: P
 
 def test_memory_holds_nearly_twice_the_tokens(tmp_path: Path) -> None:
     path = write(tmp_path / "x.gguf", replace(MODELS["qwen3"], head_size=64))
-    each = kv_token_bytes(header(path), "f16")
+    each = kv_token_bytes(header(path), "f16", drafts=False)
     for kv_type, blocks in (("f16", 34), ("q8_0", 64)):
         runner = load(path, kv_bytes=34 * BLOCK * each, kv_type=kv_type)  # type: ignore[arg-type]
         assert runner.capabilities.num_cells == blocks * BLOCK

@@ -32,17 +32,19 @@ def test_a_body_is_refused_by_its_head(
     header: tuple[bytes, bytes], refusal: type[RequestError] | None
 ) -> None:
     with pytest.raises(refusal) if refusal else contextlib.nullcontext():
-        Bodies(SIZE, 30.0).check({"headers": [header]}, LLAMACPP)
+        Bodies(SIZE, 30.0, num_processes=1).check({"headers": [header]}, LLAMACPP)
 
 
 def test_what_a_page_can_post_without_being_asked_is_refused_from_a_page() -> None:
     plain, origin = (b"content-type", b"text/plain"), (b"origin", b"https://a.example")
     with pytest.raises(UnsupportedMedia):
-        Bodies(SIZE, 30.0).check({"headers": [plain, origin]}, LLAMACPP)
+        Bodies(SIZE, 30.0, num_processes=1).check({"headers": [plain, origin]}, LLAMACPP)
     with pytest.raises(UnsupportedMedia):
-        Bodies(SIZE, 30.0).check({"headers": [plain]}, VLLM)
+        Bodies(SIZE, 30.0, num_processes=1).check({"headers": [plain]}, VLLM)
     with pytest.raises(UnsupportedMedia):
-        Bodies(SIZE, 30.0).check({"headers": [(b"content-type", b"application/json"), plain]}, VLLM)
+        Bodies(SIZE, 30.0, num_processes=1).check(
+            {"headers": [(b"content-type", b"application/json"), plain]}, VLLM
+        )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_a_refusal_names_the_header_and_what_would_be_right(
     header: tuple[bytes, bytes], words: str
 ) -> None:
     with pytest.raises(UnsupportedMedia) as refused:
-        Bodies(SIZE, 30.0).check({"headers": [header]}, VLLM)
+        Bodies(SIZE, 30.0, num_processes=1).check({"headers": [header]}, VLLM)
     assert refused.value.message == words
 
 

@@ -134,7 +134,7 @@ def test_tokens_are_charged_as_they_come_and_may_overdraw() -> None:
 )
 def test_a_bucket_never_gives_more_than_its_rate(rate: int, uses: list[tuple[float, int]]) -> None:
     now, taken = 0.0, 0
-    bucket = Bucket(rate, SharedNumbers(2).values, 0)
+    bucket = Bucket(rate, SharedNumbers(2, path=None).values, 0)
     bucket.fill(now)
     for pause, amount in uses:
         now += pause

@@ -78,7 +78,7 @@ def test_up_to_the_cap_is_fine(body: dict[str, Any]) -> None:
 )
 def test_tokens_over_all_candidates(body: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidField) as error:
-        SMALL.check_length(call(**body), context_length=80)
+        SMALL.check_length(call(**body), context_length=80, has_fim=True)
     assert error.value.param == param
 
 
@@ -108,15 +108,15 @@ def test_a_middle_without_a_bound_counts_as_the_longest_there_is() -> None:
 
 
 def test_a_candidate_is_never_longer_than_the_context() -> None:
-    SMALL.check_length(call(max_tokens=10**6, n=2), context_length=50)
-    SMALL.check_length(call(max_tokens=50, n=2), context_length=80)
+    SMALL.check_length(call(max_tokens=10**6, n=2), context_length=50, has_fim=True)
+    SMALL.check_length(call(max_tokens=50, n=2), context_length=80, has_fim=True)
 
 
 def test_answers_that_go_on_past_their_context_end_there() -> None:
     """Not refused: in some dialects they go on though nobody has asked for it."""
     for max_tokens in (-1, 10**6):
         asked = call(max_tokens=max_tokens, shift=True, n=2)
-        SMALL.check_length(asked, context_length=50)
+        SMALL.check_length(asked, context_length=50, has_fim=True)
         bounded = SMALL.bounded(asked.request)
         assert bounded.shift is not None
         assert (bounded.max_tokens, bounded.shift.most_tokens) == (asked.request.max_tokens, 50)

@@ -38,7 +38,7 @@ class Only:
     """One of these values."""
 
     values: tuple[Json, ...] = field(hash=False)
-    is_number_meant: bool = False  # then an integer may be written as 1.0 too
+    is_number_meant: bool  # then an integer may be written as 1.0 too
     of = ""
 
     @cached_property

@@ -32,7 +32,7 @@ from segue.runners.cpu.draws import chain
 from segue.runners.cpu.draws import records as of
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.products import machine_code
-from segue.runners.cpu.products.machine_code import Kept, nothing_kept
+from segue.runners.cpu.products.machine_code import Kept
 from segue.runners.cpu.products.processor import Target
 from segue.runners.cpu.step import board as on
 
@@ -74,7 +74,7 @@ def draws_code(target: Target, kept: Kept) -> int:
 class Drawer:
     """The kernel that draws, and memory for the threads that run it."""
 
-    def __init__(self, vocab_size: int, threads: int, target: Target, kept: Kept = nothing_kept):
+    def __init__(self, vocab_size: int, threads: int, target: Target, kept: Kept):
         self.vocab_size, self._part = vocab_size, of.part_bytes(vocab_size)
         self._scratch: NDArray[np.uint8] = zeros(threads * of.NUM_PARTS * self._part, np.uint8)
         self._code = draws_code(target, kept)

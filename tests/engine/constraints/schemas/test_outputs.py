@@ -65,7 +65,7 @@ def tiny(tiny_gguf: Path) -> Bench:
 @pytest.mark.timeout(900)
 def test_outputs_of_the_embedded_model_are_valid(embedded_gguf: Path) -> None:
     settings = config.load({"num_slots": 64})
-    loaded = choose_loader(settings, embedded_gguf, "default", silent)()
+    loaded = choose_loader(settings, embedded_gguf, "default", silent, adapters=(), drafts=False)()
     bench = Bench(loaded.runner, loaded.vocab, chunk_rows=256)
     assert check_outputs(bench, CASES, 1, 60, "Here is one: ") > 25
     loaded.runner.close()

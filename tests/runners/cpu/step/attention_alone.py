@@ -103,5 +103,5 @@ class Text:
         words[4:10] = [kv, kv + half, 2 * half, address(table), size, size]
         words[10:14] = [address(scratch), address(out), 4 * GROUP * size, 4 * size]
         words[14:] = [self.window, float_word(self.cap), sinks, slopes, 0]
-        kernel(address(words))
+        kernel(address(words), keeps_gil=False)
         return out

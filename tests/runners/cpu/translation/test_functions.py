@@ -35,7 +35,7 @@ def module(written: Any, num_ints: int) -> ir.Module:
 def built(written: Any, num_ints: int, target: Target | None = None) -> Callable[..., int]:
     target, name = target or this_target({}), written.function.__name__
     code = compile_text(str(module(written, num_ints)), target)
-    return kernel(link(code, [name], target)[name], num_ints)
+    return kernel(link(code, [name], target)[name], num_ints, keeps_gil=False)
 
 
 def plain(written: Any) -> Callable[..., int]:
