@@ -50,13 +50,16 @@ class Settings:
     models: tuple[str, ...] = field(default=(), metadata=_said(_MODELS_HELP, flag=""))
     aliases: tuple[str, ...] = field(
         default=(),
-        metadata=_said("another name for the first model, or NAME=SERVED_NAME", flag="--alias"),
+        metadata=_said(
+            "another name for the first model, or NAME=SERVED_NAME", "--alias", has_commas=True
+        ),
     )
     lora: tuple[str, ...] = field(
         default=(),
         metadata=_said(
             "a LoRA adapter for the first model, [NAME=]FILE.gguf[@SCALE]; with a NAME, requests ask for it as "
-            "their model, without one it is applied to all"
+            "their model, without one it is applied to all",
+            has_commas=True,
         ),
     )
     draft: str | None = field(
@@ -89,15 +92,13 @@ class Settings:
     kv_memory_mib: Count | None = field(
         default=None,
         metadata=_said(
-            "memory for the KV cache; auto: for 16 sequences of full length (on llama.cpp 4), at most a fourth of the "
-            "memory"
+            "memory for the KV cache; auto: for 16 sequences of full length (on llama.cpp 4), at most a fourth of RAM"
         ),
     )
     kv_type: Literal["f16", "q8_0"] = field(
         default="f16",
         metadata=_said(
-            "what the KV cache is kept in; q8_0: 8 bits and a scale for each 32 numbers, so that the memory holds 1.9 "
-            "times the tokens"
+            "what the KV cache is kept in; q8_0: 8 bits and a scale for each 32 numbers; it holds 1.9 times the tokens"
         ),
     )
     num_slots: Annotated[int, Meta(ge=1, le=256)] = field(
@@ -296,8 +297,7 @@ class Settings:
         default="info", metadata=_said("the lowest level that is logged")
     )
     log_format: Literal["text", "json"] = field(
-        default="text",
-        metadata=_said("the format of log lines: for people, or one JSON object per line"),
+        default="text", metadata=_said("log lines: for people, or one JSON object per line")
     )
     log_prompts: bool = field(default=False, metadata=_said("write prompts into the log"))
     otlp_endpoint: str = field(
@@ -395,6 +395,6 @@ def _from_flags(flags: Mapping[str, object]) -> Found:
     given = {name: value for name, value in flags.items() if value is not None and value != ()}
     rows = {name: (_row(name), _row(name).flag or name) for name in given}
     return {
-        name: (row.parse(given[name], flag, from_text=isinstance(given[name], str)), flag)
+        name: (row.parse(given[name], flag, row.has_commas or isinstance(given[name], str)), flag)
         for name, (row, flag) in rows.items()
     }

@@ -30,6 +30,7 @@ class Setting:
     is_optional: bool  # may be "auto"
     hint: Any  # the type as msgspec takes it
     is_secret: bool  # never printed or logged
+    has_commas: bool  # "a,b" is two in a flag too
     default: Any  # MISSING where the machine decides
 
     def parse(self, value: object, origin: str, from_text: bool = False) -> Any:
@@ -38,10 +39,11 @@ class Setting:
             return None
         texts = value if isinstance(value, list | tuple) else [value]
         if self.kind == "list" and (from_text or (self.is_secret and texts is value)):
-            parts = (part.strip() for text in texts for part in str(text).split(","))
-            value = [part for part in parts if part]
-            if self.is_secret and not value:  # a server without keys would be a surprise
+            parts = [_parts(str(text)) for text in texts]
+            # A server without keys would be a surprise, as would --lora "$FILE" without FILE.
+            if (self.is_secret or self.has_commas) and not all(parts):
                 raise SetupError(f"{origin} is set but holds nothing between its commas")
+            value = [part for each in parts for part in each]
         try:
             return msgspec.convert(value, self.hint, strict=not from_text, dec_hook=_path)
         except msgspec.ValidationError:
@@ -63,10 +65,20 @@ class Setting:
 
 
 def said(
-    help: str, flag: str | None = None, variable: str | None = None, is_secret: bool = False
+    help: str,
+    flag: str | None = None,
+    variable: str | None = None,
+    is_secret: bool = False,
+    has_commas: bool = False,
 ) -> dict[str, Any]:
     """What a field tells besides its type; flag and variable follow from its name if not given."""
-    return {"help": help, "flag": flag, "variable": variable, "is_secret": is_secret}
+    return {
+        "help": help,
+        "flag": flag,
+        "variable": variable,
+        "is_secret": is_secret,
+        "has_commas": has_commas,
+    }
 
 
 _WORDS: dict[Kind, str] = {
@@ -106,6 +118,10 @@ def _bounds(hint: Any) -> tuple[int | float | None, int | float | None]:
     return next(((meta.ge, meta.le) for meta in _metas(hint)), (None, None))
 
 
+def _parts(text: str) -> list[str]:
+    return [part for each in text.split(",") if (part := each.strip())]
+
+
 def _path(wanted: type, value: object) -> Path:
     if not isinstance(value, str) or not value or "\0" in value:
         raise msgspec.ValidationError
@@ -131,6 +147,7 @@ def table_of(settings: type) -> tuple[Setting, ...]:
                 is_optional=type(None) in get_args(hint),
                 hint=hint,
                 is_secret=said["is_secret"],
+                has_commas=said["has_commas"],
                 default=item.default,
             )
         )

@@ -62,6 +62,16 @@ def test_flags_come_as_text_or_as_values() -> None:
     assert (got.port, got.models, got.strict_model, got.threads) == (0, ("a,b.gguf",), True, 3)
 
 
+def test_commas_part_names_and_adapters_in_flags_too(tmp_path: Path) -> None:
+    """As in llama.cpp's; in a file an adapter may have one in its name."""
+    flags = {"aliases": ("a, b", "c=d,"), "lora": ("x.gguf,y=z.gguf@0.5",)}
+    got = load(flags, HOME)
+    assert (got.aliases, got.lora) == (("a", "b", "c=d"), ("x.gguf", "y=z.gguf@0.5"))
+    assert load({}, HOME, written(tmp_path, "lora = ['a,b.gguf']")).lora == ("a,b.gguf",)
+    with pytest.raises(SetupError, match="--lora is set but holds nothing between its commas"):
+        load({"lora": ("a.gguf", "")}, HOME)
+
+
 def test_the_file_can_be_named_by_a_variable(tmp_path: Path) -> None:
     file = written(tmp_path, "port = 7")
     assert load({}, HOME | {"SEGUE_CONFIG": str(file)}).port == 7

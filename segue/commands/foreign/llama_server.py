@@ -54,6 +54,7 @@ _ON_GPUS = (
     *("-ot", "--override-tensor", "-cmoe", "--cpu-moe", "-ncmoe", "--n-cpu-moe"),
     *("-kvo", "--kv-offload", "-nkvo", "--no-kv-offload", "--op-offload", "--no-op-offload"),
     *("-fit", "--fit", "-fitt", "--fit-target", "-fitc", "--fit-ctx", "--no-host"),
+    *("-ncffn", "--n-cpu-ffn", "--moe-cache-mib"),
 )
 _CORES = (
     *("-C", "--cpu-mask", "-Cr", "--cpu-range", "--cpu-strict", "--prio", "--poll", "--numa"),
@@ -67,12 +68,13 @@ _ROTATION = (
 )
 _MEMORY = (
     *("--mmap", "--no-mmap", "--mlock", "-dio", "--direct-io", "-ndio", "--no-direct-io"),
-    *("-lm", "--load-mode", "--repack", "-nr", "--no-repack"),
+    *("-lm", "--load-mode", "-lzm", "--lazy-mode", "--repack", "-nr", "--no-repack"),
 )
 _CHAT = (
     *("-mm", "--mmproj", "-mmu", "--mmproj-url", "--mmproj-auto", "--no-mmproj"),
     *("--no-mmproj-auto", "--mmproj-offload", "--no-mmproj-offload", "-mmdev", "--mmproj-device"),
     *("--image-min-tokens", "--image-max-tokens", "--mtmd-batch-max-tokens", "--media-path"),
+    *("--video-fps", "--video-timestamp-interval", "--video-ffmpeg-dir"),
     *("--jinja", "--no-jinja", "--chat-template", "--chat-template-file"),
     *("--chat-template-kwargs", "--skip-chat-parsing", "--no-skip-chat-parsing"),
     *("--prefill-assistant", "--no-prefill-assistant", "-rea", "--reasoning"),
@@ -116,7 +118,8 @@ _DRAFTS = (
     *("--spec-draft-prio-batch", "--prio-batch-draft", "--spec-draft-poll-batch"),
     *("--poll-batch-draft", "--spec-draft-override-tensor", "-otd", "--override-tensor-draft"),
     *("--spec-draft-cpu-moe", "-cmoed", "--cpu-moe-draft", "--spec-draft-n-cpu-moe"),
-    *("--spec-draft-ncmoe", "-ncmoed", "--n-cpu-moe-draft"),
+    *("--spec-draft-ncmoe", "-ncmoed", "--n-cpu-moe-draft", "--spec-draft-sampling"),
+    *("--spec-synth-len", "--spec-synth-rates"),
     *("--spec-ngram-mod-n-min", "--spec-ngram-mod-n-max", "--spec-ngram-mod-n-match"),
     *("--spec-ngram-size-n", "--spec-ngram-size-m", "--spec-ngram-min-hits"),
     *(
@@ -151,7 +154,7 @@ LLAMA_SERVER = {
     **dict.fromkeys(("-cl", "--cache-list"), "here it is segue models list"),
     "-a": words.NAME,
     "--tags": "models have names alone: NAME=MODEL, or --alias NAME",
-    **dict.fromkeys(("-c", "--ctx-size"), words.CONTEXT),
+    **dict.fromkeys(("-c", "--ctx-size", "--kv-unified-per-slot"), words.CONTEXT),
     **dict.fromkeys(("-np", "--parallel"), words.SLOTS),
     **dict.fromkeys(("-b", "--batch-size", "-ub", "--ubatch-size"), words.ROWS),
     **dict.fromkeys(("-t", "-tb", "--threads-batch"), words.THREADS),
@@ -202,6 +205,7 @@ LLAMA_SERVER = {
     ),
     **dict.fromkeys(("--warmup", "--no-warmup"), "a model is warm before the server is ready"),
     **dict.fromkeys(("--perf", "--no-perf"), _NO_SPEED),
+    "--log-jsonl": "here it is --log-format json",
     "--log-disable": "here it is --log-level error",
     "--log-file": "the log goes to standard error: 2> FILE",
     **dict.fromkeys(("-v", "--verbose", "--log-verbose"), words.LOUD),

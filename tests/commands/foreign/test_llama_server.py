@@ -37,6 +37,8 @@ def test_a_default_that_is_named_there_is(field: str) -> None:
         (["--cors-origins", "*"], "--cors-origin ORIGIN"),
         (["--chat-template-kwargs", "{}"], "there is no chat here"),
         (["--version"], "segue --version"),
+        (["--no-log-jsonl"], "--log-format json"),
+        (["--kv-unified-per-slot", "4096"], "--context-length N"),
     ],
 )
 def test_flags_that_few_use_are_answered_too(arguments: list[str], advice: str) -> None:
@@ -46,5 +48,5 @@ def test_flags_that_few_use_are_answered_too(arguments: list[str], advice: str) 
 
 
 def test_the_manual_of_llama_cpp_has_as_many() -> None:
-    """Of b10586, with those of one letter; -h and what is called as here are left out."""
-    assert len(LLAMA_SERVER) > 250
+    """Of b11549, with those of one letter; -h and what is called as here are left out."""
+    assert len(LLAMA_SERVER) > 260
