@@ -135,7 +135,13 @@ if __name__ == "__main__":
     settings = config.load({"drain_timeout_s": 1.0})
     make = {MAKE}
     fleet = Fleet([Member("x", (), assembly._starter(settings, make))])
-    server = listen.Server(create_app(fleet, DIALECTS), on_stop=fleet.close, drain_s=1.0)
+    server = listen.Server(
+        create_app(fleet, DIALECTS),
+        on_stop=fleet.close,
+        drain_s=1.0,
+        write_timeout_s=30.0,
+        takes_signals=True,
+    )
     listen.run(serving._serve(server, listen.bind("127.0.0.1", 0), fleet, settings))
 """
 
