@@ -26,6 +26,19 @@ settings.register_profile("segue", **_BUSY, derandomize=True, max_examples=60)
 settings.load_profile("segue")
 
 
+# What a user has set for himself must not reach the tests, nor the servers that they start: but for the folders of
+# models and compiled kernels, the flavour these are compiled for, a browser, and how the tests on vLLM measure.
+_OTHERS = ("SEGUE_", "HF_", "LLAMA_ARG_")
+_KEPT = ("SEGUE_CACHE", "SEGUE_CPU", "SEGUE_CHROMIUM", "SEGUE_VLLM_", "HF_HOME")
+
+
+def pytest_configure() -> None:
+    """Before any module of tests is imported, and by it huggingface_hub, which reads its settings only then."""
+    for name in list(os.environ):
+        if name.startswith(_OTHERS) and not name.startswith(_KEPT):
+            del os.environ[name]
+
+
 def pytest_collection() -> None:
     """Hypothesis also takes numbers and texts out of the modules loaded so far: other ones after other tests.
 

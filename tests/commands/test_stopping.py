@@ -22,10 +22,11 @@ os.replace(place + ".part", place)
 signal.pause()
 """
 HANGUP = getattr(signal, "SIGHUP", signal.SIGTERM)  # the end of a terminal
-# As in a terminal, though these tests may run in the background of a shell, where Ctrl-C is ignored.
-SEGUE = """
+# As in a terminal, though these tests may run in the background of a shell, where Ctrl-C is ignored, or under nohup.
+SEGUE = f"""
 import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal({int(HANGUP)}, signal.SIG_DFL)
 runpy.run_module("segue", run_name="__main__", alter_sys=True)
 """
 

@@ -27,7 +27,7 @@ from packaging.requirements import Requirement
 import segue
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.oldest import oldest
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import LOADING_S, PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 ABOUT = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
@@ -159,7 +159,7 @@ def test_pip_installs_it_where_nothing_is_and_our_kernels_serve(
     with serving(tmp_path, bin / "segue", "serve", model) as ready:
         assert "runner cpu" in ready.string  # no extra was needed to be fast
         body = {"prompt": "abc", "max_tokens": 4, "temperature": 0}
-        answer = httpx2.post(ready[1] + "/v1/completions", json=body, timeout=60).json()
+        answer = httpx2.post(ready[1] + "/v1/completions", json=body, timeout=LOADING_S).json()
     assert answer["usage"]["completion_tokens"] > 0
 
 

@@ -141,7 +141,7 @@ def test_a_client_that_leaves_frees_its_slot(served: Served) -> None:
             http.post(
                 "/v1/completions",
                 json={"prompt": STORY, "max_tokens": -1, "logit_bias": {"2": -100, "0": -100}},
-                timeout=0.5,
+                timeout=httpx2.Timeout(PATIENCE_S, read=0.5),
             )
         running = re.compile(r"^segue_running\S* 0\.0$", re.MULTILINE)
         wait_until(lambda: running.search(http.get("/metrics").text))

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.serving import serving
+from tests.support.waiting import LOADING_S
 
 TEXTS = Path(__file__).parent.parent / "data" / "lm_eval" / "prose.jsonl"
 MISSING = "is not installed: pip install torch transformers accelerate"
@@ -46,7 +47,7 @@ def reference(embedded_gguf: Path) -> Reference:
 def client(request: pytest.FixtureRequest, embedded_gguf: Path) -> Iterator[httpx2.Client]:
     with (
         serving(str(embedded_gguf), "--runner", request.param) as served,
-        httpx2.Client(base_url=served.url, timeout=120) as client,
+        httpx2.Client(base_url=served.url, timeout=LOADING_S) as client,
     ):
         yield client
 

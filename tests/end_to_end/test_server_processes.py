@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.serving import Served, serving
-from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import LOADING_S, PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(
     not (hasattr(socket, "send_fds") and Path("/proc").exists()),
@@ -113,7 +113,7 @@ async def until_figure(client: httpx2.AsyncClient, name: str, wanted: float) -> 
 async def until_both_are_ready(client: httpx2.AsyncClient) -> None:
     """Connections go to the processes in turn, so two answers in a row are theirs."""
     num_ready = 0
-    async with asyncio.timeout(300):
+    async with asyncio.timeout(LOADING_S):
         while num_ready < 2:
             is_ready = (await client.get("/readyz")).status_code == 200
             num_ready = num_ready + 1 if is_ready else 0

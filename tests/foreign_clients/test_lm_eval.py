@@ -16,6 +16,7 @@ import httpx2
 import pytest
 
 from tests.support.serving import serving
+from tests.support.waiting import LOADING_S
 
 pytestmark = [
     pytest.mark.lm_eval,
@@ -36,7 +37,7 @@ ROUNDING = 0.05  # a sum of log-probabilities may depend a little on the batch
 def client(embedded_gguf: Path) -> Iterator[httpx2.Client]:
     with (
         serving(str(embedded_gguf)) as served,
-        httpx2.Client(base_url=served.url, timeout=120) as client,
+        httpx2.Client(base_url=served.url, timeout=LOADING_S) as client,
     ):
         yield client
 

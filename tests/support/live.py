@@ -66,9 +66,15 @@ class Served:
     def loop_thread(self) -> str:
         return self._thread.name
 
-    def connect(self) -> socket.socket:
-        """A connection for bytes that no client would send."""
-        return socket.create_connection((self.host, self.port), timeout=PATIENCE_S)
+    def connect(self, num_unread: int | None = None) -> socket.socket:
+        """A connection for bytes that no client would send. `num_unread`: what the client's system takes for it before
+        it reads; else that is the system's affair, and may be megabytes."""
+        client = socket.socket()
+        if num_unread is not None:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, num_unread)
+        client.settimeout(PATIENCE_S)
+        client.connect((self.host, self.port))
+        return client
 
     @property
     def is_running(self) -> bool:

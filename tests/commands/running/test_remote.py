@@ -15,6 +15,7 @@ from segue.errors import RequestError, SegueError, SetupError
 from segue.runners.fake import FakeLoader
 from segue.server.admission.keys import Keyring, parse_key
 from tests.support.live import Live
+from tests.support.waiting import PATIENCE_S
 
 
 def ask(url: str, *arguments: str) -> Result:
@@ -55,7 +56,7 @@ def answering(
         with connection, contextlib.suppress(OSError):
             connection.recv(1 << 16)
             if content is None:
-                has_left.wait(10)
+                has_left.wait(PATIENCE_S)
             else:
                 connection.sendall(head + content)
                 connection.shutdown(socket.SHUT_WR)
@@ -152,7 +153,7 @@ def test_who_waits_for_a_server_can_be_interrupted() -> None:
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 5)
+            await asyncio.wait_for(task, PATIENCE_S / 2)
 
     with answering(None) as url:
         asyncio.run(interrupted(url))

@@ -13,6 +13,7 @@ import pytest
 from segue.bench.harness.llama_server import llama_server
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.serving import Served, serving
+from tests.support.waiting import LOADING_S
 
 COLD = {"temp": 0.3, "top_k": 5, "penalty_repeat": 1.2}
 SENT = {"temperature": 0.3, "top_k": 5, "repetition_penalty": 1.2}
@@ -47,7 +48,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def text(served: Served, path: str, **more: Any) -> str:
-    answer = httpx2.post(served.url + path, json=ASKED | more, timeout=120)
+    answer = httpx2.post(served.url + path, json=ASKED | more, timeout=LOADING_S)
     assert answer.status_code == 200, answer.text
     return str(answer.json()["choices"][0]["text"])
 
@@ -70,7 +71,9 @@ def test_the_root_has_the_same_for_every_model(served: Served) -> None:
 
 
 def test_they_are_shown_and_what_is_wrong_is_logged(served: Served) -> None:
-    shown = httpx2.get(served.url + "/props", timeout=120).json()["default_generation_settings"]
+    shown = httpx2.get(served.url + "/props", timeout=LOADING_S).json()[
+        "default_generation_settings"
+    ]
     wanted = {"temperature": 0.3, "top_k": 5, "repeat_penalty": 1.2, "top_p": 0.95}
     assert {name: shown["params"][name] for name in wanted} == wanted
     log = "".join(served.log)
@@ -84,7 +87,9 @@ def test_props_are_those_of_llama_cpps_own_server(tmp_path: Path) -> None:
     peer = llama_server(str(file), 1, {"n_ctx": 256})
     with peer as theirs, serving(str(file), "--threads", "1") as server:
         told = [
-            httpx2.get(f"{url}/props", timeout=120).json()["default_generation_settings"]["params"]
+            httpx2.get(f"{url}/props", timeout=LOADING_S).json()["default_generation_settings"][
+                "params"
+            ]
             for url in (theirs, server.url)
         ]
     names = [name for name in told[0] if name in told[1] and name != "seed"]
@@ -102,10 +107,10 @@ def test_several_server_processes_know_them(tmp_path: Path) -> None:
     fake = ("--runner", "fake", "--server-processes", "2", "--generation-config", str(tmp_path))
     with serving(*fake) as server:
         answer = httpx2.post(
-            f"{server.url}/vllm/v1/completions", json={"model": "fake", **ASKED}, timeout=120
+            f"{server.url}/vllm/v1/completions", json={"model": "fake", **ASKED}, timeout=LOADING_S
         )
         assert answer.json()["usage"]["completion_tokens"] <= 3
-        shown = httpx2.get(server.url + "/props", timeout=120).json()
+        shown = httpx2.get(server.url + "/props", timeout=LOADING_S).json()
         assert shown["default_generation_settings"]["params"]["temperature"] == 0.3
 
 
@@ -114,7 +119,10 @@ def test_a_file_that_is_wrong_ends_the_start(tmp_path: Path) -> None:
     file.write_text('{"temperature": "hot"}')
     command = [sys.executable, "-m", "segue", "serve", "--port", "0", "--runner", "fake"]
     ended = subprocess.run(
-        [*command, "--generation-config", str(file)], capture_output=True, text=True, timeout=120
+        [*command, "--generation-config", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=LOADING_S,
     )
     assert ended.returncode != 0
     assert f"{file}: temperature must be a number" in ended.stderr

@@ -11,6 +11,7 @@ import pytest
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
 from tests.support.serving import serving
+from tests.support.waiting import LOADING_S
 
 ASKED = {"prompt": "the end and then the other", "max_tokens": 24, "temperature": 0.8, "seed": 7}
 
@@ -20,7 +21,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     path: Path = write(tmp_path_factory.mktemp("hybrid") / "tiny.gguf", MODELS["qwen35"])
     with (
         serving(str(path), "--num-slots", "8", "--threads", "2") as served,
-        httpx2.Client(base_url=served.url, timeout=60) as client,
+        httpx2.Client(base_url=served.url, timeout=LOADING_S) as client,
     ):
         yield client
 

@@ -9,12 +9,13 @@ import pytest
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
 from tests.support.serving import serving
+from tests.support.waiting import LOADING_S
 
 PROMPT = "Once there was a king who had a daughter. " * 12
 
 
 def client_of(url: str, **headers: str) -> httpx2.Client:
-    return httpx2.Client(base_url=url, timeout=120, headers=headers)
+    return httpx2.Client(base_url=url, timeout=LOADING_S, headers=headers)
 
 
 def complete(client: httpx2.Client, **fields: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from tests.support.models.split_gguf import split_gguf
 from tests.support.models.tiny_gguf import write_tiny_gguf
 from tests.support.models.tiny_lora import write_tiny_lora
 from tests.support.serving import serving
+from tests.support.waiting import LOADING_S
 
 SAMPLED = {"prompt": "the end and then", "max_tokens": 24, "temperature": 1.0, "seed": 7}
 
@@ -30,7 +31,7 @@ def client(files: list[Path]) -> Iterator[httpx2.Client]:
     models = [f"parts={parts[0]}", f"whole={whole}", "--lora", f"sql={adapter}"]
     with (
         serving(*models, "--runner", "cpu", "--num-slots", "8", "--threads", "1") as served,
-        httpx2.Client(base_url=served.url, timeout=60) as client,
+        httpx2.Client(base_url=served.url, timeout=LOADING_S) as client,
     ):
         yield client
 

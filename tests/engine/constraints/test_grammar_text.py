@@ -8,9 +8,9 @@ from segue.runners.fake import VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
 from tests.engine.constraints.guided import is_whole
 from tests.support.hostile_constraints import HARMLESS, REFUSED
+from tests.support.waiting import SOON_S
 
 COMPILER = Compiler(FakeVocab(), VOCAB_SIZE)
-SOON_S = 20.0  # of the processor: most take milliseconds, none two seconds on a slow one, an emulator ten times as long
 
 
 def name(constraint: Constraint) -> str:

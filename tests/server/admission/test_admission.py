@@ -21,7 +21,6 @@ from segue.server.app import create_app
 from segue.server.transport import connection
 from tests.server.conftest import Launch, Live, access_lines, read_until
 from tests.support.fakes import OneModel
-from tests.support.waiting import PATIENCE_S
 
 POST = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 14\r\n\r\n" + b'{"prompt":"a"}'
 NAMED = POST.replace(b"host: x", b"host: x\r\nx-request-id: ours")
@@ -191,10 +190,6 @@ def test_who_does_not_read_his_refusals_is_not_sent_more_and_more(
     monkeypatch.setattr(connection, "MAX_LINGER_BYTES", 1 << 20)
     live = launch(limits=Limits(max_queue=1), write_timeout_s=0.5)
     live.admission.limiter.admit("")
-    with socket.socket() as client:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.settimeout(PATIENCE_S)
-        client.connect((live.host, live.port))
-        with pytest.raises(ConnectionError):
-            send_again_and_again(client, POST * 1_000, 5_000)
+    with live.connect(num_unread=4096) as client, pytest.raises(ConnectionError):
+        send_again_and_again(client, POST * 1_000, 5_000)
     assert live.client.get("/livez").status_code == 200

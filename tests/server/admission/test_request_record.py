@@ -182,7 +182,10 @@ def test_what_the_connection_answers_by_itself_is_counted_as_it_was_sent(
 ) -> None:
     live = launch(drain_s=0.0)
     with live.connect() as client:
-        client.sendall(sent)
+        with contextlib.suppress(
+            ConnectionError
+        ):  # the rest, where its time was up before it was sent
+            client.sendall(sent)
         assert client.makefile("rb").readline().split()[1].decode() == code
     live.client.get("/livez")  # whatever comes after the answer has come
     assert counted(live)[code] == 1

@@ -112,7 +112,7 @@ def test_a_client_that_does_not_read_holds_nobody_up(
     live.shrink_send_buffers()
     body = b'{"prompt":"a","stream":true}'
     head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
-    with live.connect() as client:
+    with live.connect(num_unread=4096) as client:
         client.sendall(head + body)
         wait_until(lambda: any(each.flow.write_paused for each in live.connections))
         live.stop()

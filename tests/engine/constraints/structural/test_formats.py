@@ -16,6 +16,7 @@ from segue.types import Constraint
 from tests.engine.constraints.guided import is_whole
 from tests.engine.constraints.structural.oracle import NUMBER, PAIR, Format, accepts
 from tests.engine.constraints.structural.random_formats import Formats
+from tests.support.waiting import SOON_S
 
 COMPILER = Compiler(FakeVocab(), VOCAB_SIZE)
 ANY = {"type": "any_text"}
@@ -283,7 +284,7 @@ def test_hostile_formats_are_refused_soon(own: Format, said: str) -> None:
     started = time.process_time()
     with pytest.raises(InvalidField, match=said):
         of(own)
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < SOON_S
 
 
 def test_many_tools_are_compiled_soon() -> None:
@@ -291,4 +292,4 @@ def test_many_tools_are_compiled_soon() -> None:
     tags = [tag(f"<f={number}>", OBJECT, "</f>") for number in range(150)]
     own = several("sequence", tag("<think>", ANY, "</think>"), triggered(["<f="], *tags))
     assert is_whole(of(own), '<think>x</think> <f=149>{"a":1}</f>')
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < SOON_S
