@@ -213,8 +213,10 @@ class Committer:
     def _fail(self, job: Job, error: Exception) -> list[Event]:
         """An error with one sequence fails its request only: the others are not affected."""
         request_id = job.request.request_id
-        if isinstance(error, RequestError | EngineFault):  # for example: no token is left to draw
+        if isinstance(error, RequestError):  # for example: no token is left to draw
             told: SegueError = error
+        elif isinstance(error, EngineFault):  # of several models one may be broken
+            told = EngineFault(f"{job.request.model}: {error.message}")
         else:
             log.error("request %s failed", request_id, exc_info=error)
             told = EngineFault("the engine failed on this request")

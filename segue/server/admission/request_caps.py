@@ -13,6 +13,8 @@ from segue.types import CompletionRequest, Constraint
 
 @dataclass(frozen=True, kw_only=True)
 class Caps:
+    """What a request may have at most. Each is the setting max_ and its name."""
+
     n: int = 128
     best_of: int = 128
     prompts: int = 1024
@@ -25,27 +27,18 @@ class Caps:
 
     def check(self, call: Call) -> None:
         """Raises InvalidField, with the name the client used."""
-        for field, count, limit, what in self._counts(call.request):
-            if count > limit:
-                raise _refuse(call, field, f"may be at most {limit}{what} on this server")
+        for field, count, cap, what in _counts(call.request):
+            if count > getattr(self, cap):
+                raise _refuse(call, field, f"may be at most {self._most(cap, what)}")
 
         constraint = call.request.constraint
         if constraint is not None and _size(constraint) > self.grammar_chars:
-            message = f"may be at most {self.grammar_chars} characters on this server"
+            message = f"may be at most {self._most('grammar_chars', ' characters')}"
             raise InvalidField(f"{constraint.param} {message}", param=constraint.param)
 
-    def _counts(self, request: CompletionRequest) -> Iterator[tuple[str, int, int, str]]:
-        num_prompts, num_candidates = len(request.prompts), request.num_candidates
-        yield "n", request.n, self.n, ""
-        yield "best_of", request.best_of or 0, self.best_of, ""
-        yield "prompts", num_prompts, self.prompts, " prompts"
-        field = "n" if request.best_of is None else "best_of"
-        yield field, num_prompts * num_candidates, self.choices, " times the number of prompts"
-        yield "stop", len(request.stop), self.stops, " strings"
-        yield "logprobs", request.logprobs or 0, self.logprobs, ""
-        yield "prompt_logprobs", request.prompt_logprobs or 0, self.logprobs, ""
-        num_biases = len(request.sampling.logit_bias) + len(request.sampling.text_bias)
-        yield "sampling.logit_bias", num_biases, self.logit_bias, " tokens and texts"
+    def _most(self, cap: str, what: str = "") -> str:
+        """The cap as a message tells it, with the flag that moves it."""
+        return f"{getattr(self, cap)}{what} on this server (--max-{cap.replace('_', '-')})"
 
     def check_length(self, call: Call, context_length: int, has_fim: bool) -> None:
         """The bounds that depend on the model. Raises InvalidField."""
@@ -56,11 +49,12 @@ class Caps:
             longest = LONGEST_MIDDLE
         num_candidates = len(request.prompts) * num_drawn
         if num_candidates > self.choices:
-            message = f"times {num_drawn} candidates may be at most {self.choices} on this server"
+            message = f"times {num_drawn} candidates may be at most {self._most('choices')}"
             raise _refuse(call, "prompts", message)
         if min(longest, context_length) * num_candidates > self.total_tokens:
-            message = f"times {num_candidates} candidates may be at most {self.total_tokens} tokens"
-            raise _refuse(call, "max_tokens", f"{message} on this server")
+            most = self._most("total_tokens", " tokens")
+            message = f"times {num_candidates} candidates may be at most {most}"
+            raise _refuse(call, "max_tokens", message)
 
     def bounded(self, request: CompletionRequest) -> CompletionRequest:
         """The request, whose answers end at this server's bound where they go on past their context."""
@@ -68,6 +62,21 @@ class Caps:
             return request
         most = self.total_tokens // (len(request.prompts) * request.num_candidates)
         return replace(request, shift=replace(request.shift, most_tokens=most))
+
+
+def _counts(request: CompletionRequest) -> Iterator[tuple[str, int, str, str]]:
+    """Of each field that is counted: how many it has, the cap on that, and what is counted."""
+    num_prompts, num_candidates = len(request.prompts), request.num_candidates
+    yield "n", request.n, "n", ""
+    yield "best_of", request.best_of or 0, "best_of", ""
+    yield "prompts", num_prompts, "prompts", " prompts"
+    field = "n" if request.best_of is None else "best_of"
+    yield field, num_prompts * num_candidates, "choices", " times the number of prompts"
+    yield "stop", len(request.stop), "stops", " strings"
+    yield "logprobs", request.logprobs or 0, "logprobs", ""
+    yield "prompt_logprobs", request.prompt_logprobs or 0, "logprobs", ""
+    num_biases = len(request.sampling.logit_bias) + len(request.sampling.text_bias)
+    yield "sampling.logit_bias", num_biases, "logit_bias", " tokens and texts"
 
 
 def candidates(request: CompletionRequest, has_fim: bool) -> int:

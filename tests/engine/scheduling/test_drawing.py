@@ -109,7 +109,7 @@ def test_a_row_that_is_not_made_of_numbers_fails_its_request_alone() -> None:
 
     first, second, third = Bench(Broken()).run(*(ask(f"{i}", max_tokens=3) for i in range(3)))
     assert second.failed is not None
-    assert "not numbers" in second.failed.message
+    assert second.failed.message == "fake: the model produced logits that are not numbers"
     assert first.done is not None
     assert third.failed is not None or third.done is not None
 

@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from segue.bounds import LONGEST_MIDDLE
+from segue.config import TABLE
 from segue.dialects.base import Stamp
 from segue.dialects.openai import OPENAI
 from segue.errors import InvalidField
@@ -58,6 +59,8 @@ def test_each_cap_names_its_field(body: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidField, match="on this server") as error:
         SMALL.check(call(**body))
     assert error.value.param == param
+    flag = error.value.message.partition("(")[2].removesuffix(")")
+    assert flag in {row.flag for row in TABLE}
     Caps().check(call(**body))
 
 
