@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from segue.bounds import MAX_INT32
 from segue.dialects.base import Call, Reply, Stamp
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.vllm import VLLM
@@ -67,8 +68,24 @@ def test_numbers_are_read_leniently() -> None:
     sampling = call.request.sampling
     assert (sampling.temperature, sampling.top_k) == (0.5, 0)
     assert sampling.logit_bias == {7: 100.0}
-    call = parse(logprobs="5", prompt_logprobs="3")
-    assert (call.request.logprobs, call.request.prompt_logprobs) == (5, 3)
+    call = parse(logprobs=5.0, prompt_logprobs=True)
+    assert (call.request.logprobs, call.request.prompt_logprobs) == (5, 1)
+
+
+def test_numbers_without_an_upper_end_there_have_none_here() -> None:
+    """Clients send their language's largest integer for all there is."""
+    for most in (2**31, 2**53 - 1, 2**63 - 1, 10**30, str(2**40)):
+        request = parse(max_tokens=most, top_k=most).request
+        assert (request.max_tokens, request.sampling.top_k) == (MAX_INT32, MAX_INT32)
+    for wrong in ({"top_k": -2}, {"max_tokens": -1}, {"top_k": 1.5}, {"max_tokens": "all"}):
+        with pytest.raises(InvalidField, match="must be an integer from"):
+            parse(**wrong)
+
+
+@pytest.mark.parametrize("name", ["logprobs", "prompt_logprobs"])
+def test_a_number_of_alternatives_is_no_text(name: str) -> None:
+    with pytest.raises(InvalidField, match=f"{name} must be an integer"):
+        parse(**{name: "1"})
 
 
 @pytest.mark.parametrize(

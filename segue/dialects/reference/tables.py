@@ -78,8 +78,8 @@ def spell(schema: dict[str, Any]) -> str:
 
 def _bounds(schema: dict[str, Any]) -> str:
     low = schema.get("minimum", schema.get("exclusiveMinimum"))
-    high = schema.get("maximum")
-    if low is None or high is None or (type(high) is float and high >= MANY and abs(low) >= MANY):
+    high = schema.get("maximum", MANY)
+    if low is None or (type(high) is float and high >= MANY and abs(low) >= MANY):
         return ""
     above = ">" if "exclusiveMinimum" in schema else ""
     return f" {above}{_number(low)} to {_number(high)}"

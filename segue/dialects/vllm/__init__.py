@@ -18,6 +18,10 @@ DIFFERENCES = (
         "vLLM takes false for 0, which asks for the chosen token's.",
     ),
     Difference(
+        "Alternatives of a token are 100 at most, or what --max-logprobs says; -1 is refused.",
+        "vLLM has 20 without that flag, and takes -1 for all of the vocabulary where the flag allows it.",
+    ),
+    Difference(
         "suffix fills in the middle for every model.",
         "vLLM does so for one family of models and refuses the others.",
     ),

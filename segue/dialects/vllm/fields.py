@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, structs
 
-from segue.bounds import MAX_INT32, MAX_INT64, MAX_N, MIN_DIVISOR
+from segue.bounds import MAX_INT32, MAX_INT64, MAX_LOGPROBS, MAX_N, MIN_DIVISOR
 from segue.dialects.base import Call
 from segue.dialects.fields.closed_schemas import ListedOnly
 from segue.dialects.fields.kinds import (
@@ -16,6 +16,7 @@ from segue.dialects.fields.kinds import (
     Lax,
     LaxFlag,
     Number,
+    NumTop,
     OnlyEmpty,
     Stops,
     Text,
@@ -34,11 +35,10 @@ from segue.dialects.fields.token_fields import (
     truncate,
 )
 from segue.dialects.openai import fields as openai
-from segue.dialects.vllm.kinds import LaxBias, LaxPrompts, LaxTokenIds, LaxTop, Salt
+from segue.dialects.vllm.kinds import Endless, LaxBias, LaxPrompts, LaxTokenIds, Salt
 from segue.errors import InvalidField
 from segue.types import ModelInfo
 
-MAX_TOP = 20  # --max-logprobs
 VLLM_STOPS = 4  # VLLM_MAX_STOP_STRINGS
 MAX_BAD_WORDS = 128
 MAX_BAD_WORD_CHARS = 256
@@ -55,7 +55,7 @@ def _integer(low: int, high: int, meaning: dict[int, Any] | None = None) -> Lax:
 LENGTH = (
     Field(
         "max_tokens",
-        _integer(0, MAX_INT32),
+        Endless(0),
         "Tokens to generate; 0 scores the prompt and needs echo.",
         "max_tokens",
     ),
@@ -89,7 +89,7 @@ SAMPLING = (
     Field("top_p", _number(0, 1, above_low=True), "Nucleus sampling.", "sampling.top_p"),
     Field(
         "top_k",
-        _integer(-1, MAX_INT32, {-1: 0}),
+        Endless(-1, {-1: 0}),
         "Draw from the k likeliest tokens; 0 and -1 are off.",
         "sampling.top_k",
     ),
@@ -136,13 +136,13 @@ SAMPLING = (
 ANSWER = (
     Field(
         "logprobs",
-        LaxTop(MAX_TOP),
+        NumTop(MAX_LOGPROBS),
         "Alternatives reported for each token; 0 reports the chosen one only.",
         "logprobs",
     ),
     Field(
         "prompt_logprobs",
-        LaxTop(MAX_TOP),
+        NumTop(MAX_LOGPROBS),
         "The same for the tokens of the prompt, by token id; streamed too.",
         "shape.prompt_logprobs",
         default=None,

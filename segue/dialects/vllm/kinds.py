@@ -1,10 +1,11 @@
 """Kinds of values as vLLM reads them: a number may come as text, as true or with a point."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from segue.bounds import MAX_JSON_VALUES
-from segue.dialects.fields.kinds import LogitBias, Mismatch, NumTop, Text, TokenIds, lenient
+from segue.bounds import MAX_INT32, MAX_JSON_VALUES
+from segue.dialects.fields.kinds import LogitBias, Mismatch, Text, TokenIds, lenient
 from segue.dialects.fields.prompt_kinds import Prompts
 
 MAX_SALT_CHARS = 128
@@ -31,16 +32,20 @@ class LaxTokenIds:
 
 
 @dataclass(frozen=True)
-class LaxTop:
-    """As NumTop, also as text."""
+class Endless:
+    """An integer from `low`; more than an int32 holds is that, which is more than any context or vocabulary."""
 
-    high: int
+    low: int
+    meaning: Mapping[int, Any] = field(default_factory=dict)
 
     def read(self, value: Any) -> Any:
-        return NumTop(self.high).read(_whole(value) if type(value) is str else value)
+        number = _whole(value)
+        if type(number) is not int or number < self.low:
+            raise Mismatch(f"an integer from {self.low}", value)
+        return self.meaning.get(number, min(number, MAX_INT32))
 
     def schema(self) -> dict[str, Any]:
-        return NumTop(self.high).schema()
+        return {"type": "integer", "minimum": self.low}
 
 
 @dataclass(frozen=True)

@@ -192,5 +192,5 @@ def test_what_is_refused(dialect: Dialect, body: dict[str, Any]) -> None:
 
 
 def test_vllm_reads_ids_as_leniently_as_its_own_server() -> None:
-    call = parse_as(VLLM, logprobs="1", logprob_token_ids=["7", 3.0, True])
+    call = parse_as(VLLM, logprobs=1.0, logprob_token_ids=["7", 3.0, True])
     assert call.request.logprob_token_ids == (7, 3, 1)
