@@ -22,7 +22,7 @@ OPERATIONS = {
     for operation in dialect.operations
     if "stream" in operation.table.known  # the others write no text
 }
-GOOD = {"model": "m", "prompt": "a", "input_prefix": "a", "input_suffix": "b"}
+GOOD = {"model": "m", "prompt": "a", "token_ids": [1], "input_prefix": "a", "input_suffix": "b"}
 
 
 def good_body(operation: Operation) -> dict[str, Any]:

@@ -23,7 +23,7 @@ _SERVER = {
     **dict.fromkeys(
         ("--enable-prompt-tokens-details", "--enable-server-load-tracking"), words.ALWAYS
     ),
-    "--enable-per-request-metrics": words.ALWAYS,
+    **dict.fromkeys(("--enable-per-request-metrics", "--enable-scale-out"), words.ALWAYS),
     **dict.fromkeys(("--enable-tokenizer-info-endpoint", "--async-scheduling"), words.ALWAYS),
     "--enable-force-include-usage": f"{words.OF_REQUEST}, stream_options.include_usage",
     "--return-tokens-as-token-ids": f"{words.OF_REQUEST}, return_tokens_as_token_ids",

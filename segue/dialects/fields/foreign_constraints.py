@@ -45,10 +45,17 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
 def refuse_foreign(draft: Draft, body: Mapping[str, Any], table: Table) -> None:
     """Raises InvalidField for a constraint among the fields that `table` does not know."""
     for name in draft.ignored:
-        if name in _KNOWN and name not in table.known and _KNOWN[name](body[name]):
+        fields, inner = (body, name) if name in body else _inside(body, name)
+        if inner in _KNOWN and name not in table.known and _KNOWN[inner](fields[inner]):
             raise InvalidField(
                 f"{name} cannot be enforced here: {_instead(name, table)}", param=name
             )
+
+
+def _inside(body: Mapping[str, Any], name: str) -> tuple[Mapping[str, Any], str]:
+    """The object of the body that has the field, and what that is called there: `options.grammar`."""
+    group, _, inner = name.partition(".")
+    return body[group], inner
 
 
 def _instead(name: str, table: Table) -> str:

@@ -10,12 +10,12 @@ from segue.types import Alternative, TokenScore
 def entry(score: TokenScore, num_top: int, with_id: bool = True) -> dict[str, Any]:
     """One token with its alternatives. The first token of a prompt has null for a number."""
     return {
-        **_token(score, with_id),
-        "top_logprobs": [_token(other, with_id) for other in score.top[:num_top]],
+        **token_entry(score, with_id),
+        "top_logprobs": [token_entry(other, with_id) for other in score.top[:num_top]],
     }
 
 
-def _token(token: TokenScore | Alternative, with_id: bool) -> dict[str, Any]:
+def token_entry(token: TokenScore | Alternative, with_id: bool = False) -> dict[str, Any]:
     return {
         **({"id": token.token} if with_id else {}),
         "token": token.piece.decode(errors="replace"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from segue.dialects.base import Dialect, Difference, Operation
 from segue.dialects.vllm.answer import Completion, error_reply
 from segue.dialects.vllm.fields import FIELDS, OF_MODEL, RULES, check_truncation
+from segue.dialects.vllm.generate import GENERATE
 from segue.dialects.vllm.pages import PAGES
 from segue.dialects.vllm.scoring import SCORING
 
@@ -154,6 +155,12 @@ DIFFERENCES = (
         "vLLM cuts off its end, which is the item, and puts BOS before the query, between the two.",
     ),
     Difference(
+        "/inference/v1/generate is there without a flag; sampling_params may be left out, and have what "
+        "/v1/completions has, but logprob_token_ids. Nothing is parsed (`derender`), and a request is ended by closing "
+        "its connection.",
+        "vLLM answers 403 without --enable-scale-out. The others speak to other parts of vLLM, or are of chat.",
+    ),
+    Difference(
         "With API keys, /metrics, /load, /version, /tokenize and /invocations need one as well.",
         "vLLM asks for it below /v1 only, so that whoever reaches the port may use the model.",
     ),
@@ -183,6 +190,7 @@ VLLM = Dialect(
         COMPLETIONS,
         replace(COMPLETIONS, path="/invocations", doc="The same, where SageMaker asks for it."),
         SCORING,
+        GENERATE,
     ),
     companions=PAGES,
     error=error_reply,

@@ -29,6 +29,23 @@ _MEMBERS = (
 _WEIGHTS = "default"  # vLLM's label of weights that nobody has replaced
 
 
+def render_usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    }
+
+
+def ended(finished: Finished, is_told: bool) -> dict[str, Any]:
+    """How a choice ended, and if it is to be told, which weights drew its tokens."""
+    ending: dict[str, Any] = {"finish_reason": finished.reason, "stop_reason": finished.stop}
+    if finished.cause == "repetition":
+        ending = {"finish_reason": "repetition", "stop_reason": "repetition_detected"}
+    return {**ending, "weight_versions": _spans(finished.num_tokens)} if is_told else ending
+
+
 class Completion(TextCompletion):
     _finished: Finished | None = None  # the choice that ended last
 
@@ -67,23 +84,14 @@ class Completion(TextCompletion):
         return [{**choice, **ids} for choice in super()._open_choices(prompt)]
 
     def _ending(self, finished: Finished) -> dict[str, Any]:
-        ending = super()._ending(finished)
-        if finished.cause == "repetition":
-            ending = {"finish_reason": "repetition", "stop_reason": "repetition_detected"}
-        if self._call.shape.get("weight_versions") and not self._request.beam_search:
-            ending["weight_versions"] = _spans(finished.num_tokens)
-        return ending
+        is_told = self._call.shape.get("weight_versions") and not self._request.beam_search
+        return ended(finished, bool(is_told))
 
     def _usage_so_far(self, meter: Meter, choice: int) -> Usage:
         return meter.usage_of(choice)
 
     def _usage(self, usage: Usage) -> dict[str, Any]:
-        return {
-            "prompt_tokens": usage.prompt_tokens,
-            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
-        }
+        return render_usage(usage)
 
     def push(self, event: Event) -> list[Any]:
         chunks = super().push(event)

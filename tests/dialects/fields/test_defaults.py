@@ -10,6 +10,7 @@ from segue.dialects.fields.defaults import read_defaults
 from segue.errors import InvalidField, SetupError
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=77, fingerprint="f")
+GOOD = {"model": "m", "prompt": "p", "token_ids": [1], "input_prefix": "a", "input_suffix": "b"}
 OPERATIONS = {
     dialect.name + operation.path: operation
     for dialect in DIALECTS
@@ -20,7 +21,7 @@ TABLES = [operation.table for operation in OPERATIONS.values()]
 
 
 def parse(which: str, *defaults: str, **body: Any) -> Call:
-    asked = {"model": "m", "prompt": "p", "input_prefix": "a", "input_suffix": "b", **body}
+    asked = {**GOOD, **body}
     return OPERATIONS[which].parse(asked, STAMP, read_defaults(defaults, TABLES))
 
 
@@ -40,7 +41,8 @@ def test_answers_may_have_no_bound_by_default(which: str) -> None:
 
 @pytest.mark.parametrize("which", OPERATIONS)
 def test_the_request_has_the_last_word(which: str) -> None:
-    said = {"temperature": 0.5, "options": {"temperature": 0.5}}
+    said: dict[str, Any] = {"temperature": 0.5}
+    said |= {group: dict(said) for group in ("options", "sampling_params")}
     row = next(r for r in OPERATIONS[which].table.rows if r.target == "sampling.temperature")
     body = {key: value for key, value in said.items() if key == row.name.partition(".")[0]}
     assert parse(which, "temperature=0.7", **body).request.sampling.temperature == 0.5

@@ -12,7 +12,7 @@ from segue.dialects.fields.foreign_constraints import ELSEWHERE
 from segue.errors import InvalidField
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="f")
-BODY = {"model": "m", "prompt": "p", "input_prefix": "a", "input_suffix": "b"}
+BODY = {"model": "m", "prompt": "p", "token_ids": [1], "input_prefix": "a", "input_suffix": "b"}
 SCHEMA = {"type": "object"}
 ASKED: dict[str, Any] = {
     "grammar": 'root ::= "a"',
@@ -86,6 +86,18 @@ def test_a_malformed_one_may_have_meant_a_constraint(which: str, name: str) -> N
     with pytest.raises(InvalidField) as refused:
         OPERATIONS[which].parse({**BODY, name: 5}, STAMP)
     assert refused.value.param == name
+
+
+@pytest.mark.parametrize(
+    ("which", "group"),
+    [("vllm/inference/v1/generate", "sampling_params"), ("ollama/api/generate", "options")],
+)
+def test_one_inside_an_object_is_refused_too(which: str, group: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        OPERATIONS[which].parse({**BODY, group: {"grammar": 'root ::= "a"'}}, STAMP)
+    assert refused.value.param == f"{group}.grammar"
+    call = OPERATIONS[which].parse({**BODY, group: {"grammar": "", "a.regex": 1}}, STAMP)
+    assert {f"{group}.grammar", f"{group}.a.regex"} <= {*call.ignored}
 
 
 @pytest.mark.parametrize(("which", "name"), foreign(NOT_ASKED))

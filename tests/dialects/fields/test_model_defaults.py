@@ -11,13 +11,14 @@ from segue.types import CUT_FIRST, CompletionRequest, ModelDefaults
 from tests.support.fakes import INFO
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=77, fingerprint="f")
+GOOD = {"model": "m", "prompt": "p", "token_ids": [1], "input_prefix": "a", "input_suffix": "b"}
 OPERATIONS = {
     dialect.name + operation.path: operation
     for dialect in DIALECTS
     for operation in dialect.operations
     if "stream" in operation.table.known  # the others write no text
 }
-READING = ("llamacpp", "mistralrs", "vllm")
+READING = ("llamacpp", "mistralrs", "vllm/v1", "vllm/invocations")
 OWN = ModelDefaults(
     source="tiny.gguf",
     sampling={
@@ -37,7 +38,7 @@ OWN = ModelDefaults(
 def ask(
     which: str, own: ModelDefaults | None = OWN, defaults: dict[str, Any] | None = None, **body: Any
 ) -> CompletionRequest:
-    asked = {"model": "m", "prompt": "p", "input_prefix": "a", "input_suffix": "b", **body}
+    asked = {**GOOD, **body}
     operation = OPERATIONS[which]
     call = operation.parse(asked, STAMP, defaults or {})
     return operation.fill(call, replace(INFO, defaults=own), defaults or {}).request
