@@ -6,6 +6,8 @@ from click.testing import CliRunner
 
 from segue.cli import cli
 from segue.commands.dialects import NAMES
+from segue.dialects import DIALECTS
+from segue.dialects.reference.tables import takers
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
@@ -35,10 +37,11 @@ def test_in_a_narrow_terminal_every_name_stands_over_its_column() -> None:
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80])
 def test_nothing_is_cut_or_wider_than_the_terminal(columns: int) -> None:
+    longest = max(map(len, takers(DIALECTS)))  # a field's name is never broken
     for name in [(), *((name,) for name in NAMES)]:
         shown = run(*name, columns=columns)
         assert "…" not in shown
-        assert max(len(line.rstrip()) for line in shown.splitlines()) <= max(columns, 40)
+        assert max(len(line.rstrip()) for line in shown.splitlines()) <= max(columns, longest)
 
 
 def test_in_the_narrowest_terminal_every_field_has_its_dialects() -> None:

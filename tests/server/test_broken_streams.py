@@ -18,7 +18,10 @@ OPERATIONS = {
     for operation in dialect.operations
     if "stream" in operation.table.known  # the others write no text
 }
-GOOD = {"model": "tiny", "prompt": "a", "input_prefix": "a", "input_suffix": "b"}
+GOOD: dict[str, Any] = {
+    **{"model": "tiny", "prompt": "a", "input_prefix": "a", "input_suffix": "b"},
+    **{"token_ids": [1], "output_mode": "text"},
+}
 
 
 @pytest.fixture(scope="module")

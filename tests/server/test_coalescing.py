@@ -106,7 +106,10 @@ def test_what_is_held_is_not_counted_again_for_each_token() -> None:
     assert num_read < 3 * 300
 
 
-BODIES: dict[str, Any] = {"prompt": "ab", "input_prefix": "ab", "input_suffix": "c", "model": "m"}
+BODIES: dict[str, Any] = {
+    **{"prompt": "ab", "input_prefix": "ab", "input_suffix": "c", "model": "m"},
+    **{"token_ids": [1], "output_mode": "text"},
+}
 
 
 def text_of(operation: Operation, events: list[Event]) -> str:
