@@ -75,8 +75,9 @@ def test_numbers_are_read_leniently() -> None:
 def test_numbers_without_an_upper_end_there_have_none_here() -> None:
     """Clients send their language's largest integer for all there is."""
     for most in (2**31, 2**53 - 1, 2**63 - 1, 10**30, str(2**40)):
-        request = parse(max_tokens=most, top_k=most).request
-        assert (request.max_tokens, request.sampling.top_k) == (MAX_INT32, MAX_INT32)
+        call = parse(max_tokens=most, top_k=most, stream=True, stream_interval=most)
+        assert (call.request.max_tokens, call.request.sampling.top_k) == (MAX_INT32, MAX_INT32)
+        assert call.shape["stream_interval"] == MAX_INT32
     for wrong in ({"top_k": -2}, {"max_tokens": -1}, {"top_k": 1.5}, {"max_tokens": "all"}):
         with pytest.raises(InvalidField, match="must be an integer from"):
             parse(**wrong)

@@ -156,8 +156,9 @@ DIFFERENCES = (
     ),
     Difference(
         "/inference/v1/generate is there without a flag; sampling_params may be left out, and have what "
-        "/v1/completions has, but logprob_token_ids. Nothing is parsed (`derender`), and a request is ended by closing "
-        "its connection.",
+        "/v1/completions has, but logprob_token_ids. Nothing is parsed (`derender`), no token is prescribed or asked "
+        "about (`trace_decode_token_ids`, `prompt_logprob_token_ids`), and a request is ended by closing its "
+        "connection.",
         "vLLM answers 403 without --enable-scale-out. The others speak to other parts of vLLM, or are of chat.",
     ),
     Difference(

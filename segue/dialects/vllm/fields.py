@@ -201,7 +201,8 @@ _ROWS = openai.FIELDS.pick(
 # Of rows that other systems have too, what vLLM reads otherwise.
 _KINDS: dict[str, Callable[[Kind], Kind]] = {
     "prompt": lambda _: LaxPrompts(),
-    **dict.fromkeys(("truncate_prompt_tokens", "stream_interval"), Lax),
+    "truncate_prompt_tokens": Lax,
+    "stream_interval": lambda _: Endless(1),
     **dict.fromkeys(("structured_outputs", "response_format", "guided_json"), ListedOnly),
 }
 _NOT_NULL = {"add_special_tokens", "include_stop_str_in_output"}

@@ -39,8 +39,14 @@ class Mode:
         return {"enum": list(MODES)}
 
 
-_ASIDE = Field(
-    "logprob_token_ids", OnlyEmpty("alternatives are the likeliest tokens here"), "Not served."
+# Each says what an answer has, so that one without it would be wrong.
+_ASIDE = tuple(
+    Field(name, OnlyEmpty(reason), "Not served.")
+    for name, reason in (
+        ("logprob_token_ids", "alternatives are the likeliest tokens here"),
+        ("prompt_logprob_token_ids", "a prompt's alternatives are the likeliest tokens here"),
+        ("trace_decode_token_ids", "tokens are drawn here, none is prescribed"),
+    )
 )
 _DETOKENIZE = Field("detokenize", Boolean(), "No effect: output_mode says whether there is text.")
 _LENGTH = Field(
@@ -62,8 +68,15 @@ _SETTINGS = (
     ).rows,
     _LENGTH,
     vllm.lenient(_DETOKENIZE),
-    _ASIDE,
+    *_ASIDE,
 )
+
+
+def _setting(row: Field) -> Field:
+    """As SamplingParams has it, where null means no bad words."""
+    is_nullable = row.nullable or row.name == "bad_words"
+    return replace(row, name=f"sampling_params.{row.name}", nullable=is_nullable)
+
 
 FIELDS = vllm.FIELDS.pick(
     *("model", "cache_salt", "priority", "request_id", "return_token_ids", "stream"),
@@ -85,7 +98,7 @@ FIELDS = vllm.FIELDS.pick(
         default="tokens",
         nullable=False,
     ),
-    *(replace(row, name=f"sampling_params.{row.name}") for row in _SETTINGS),
+    *map(_setting, _SETTINGS),
     *(
         Field(name, OnlyEmpty("there are no images here"), "Not served.")
         for name in ("features", "content_parts")
@@ -112,7 +125,6 @@ GENERATE = Operation(
         vllm.score_stops,
         vllm.check_lengths,
         vllm.check_greedy,
-        vllm.check_stream_options,
         openai.name_idle_stream_options,
     ),
     exact_model=True,

@@ -155,6 +155,19 @@ GENERATED = [
         source="serve_tokens_stream_generator: the prompt's ids in the first chunk, usage in the last",
     ),
     Case(
+        "usage",
+        PATH,
+        asked(
+            sampling_params={"max_tokens": 1, "bad_words": None, "stream_interval": 2**40},
+            stream_options={"include_usage": True},
+        ),
+        answer=whole(choice(" "), usage=usage(1, 1)),
+        headers={
+            "x-segue-ignored": "stream_options.include_usage, sampling_params.stream_interval"
+        },
+        source="GenerateRequest asks for no stream beside stream_options; SamplingParams.bad_words may be null",
+    ),
+    Case(
         "n",
         PATH,
         asked(sampling_params={"n": 2, "max_tokens": 1, "seed": 1}),
@@ -172,6 +185,8 @@ GENERATED = [
             ("max_tokens", 0, "SamplingParams.max_tokens of 1 and more"),
             ("temperature", 3, "SamplingParams._verify_args"),
             ("logprob_token_ids", [1], "difference: not known here"),
+            ("prompt_logprob_token_ids", [[1]], "difference: not known here"),
+            ("trace_decode_token_ids", [1], "difference: an answer of other tokens would be wrong"),
             ("guided_regex", "a", "a constraint is never passed by"),
         )
     ),
