@@ -213,6 +213,7 @@ def test_props_tell_whether_answers_come_again() -> None:
         "/v1/embeddings",
         "/rerank",
         "/reranking",
+        "/v1/systemone",
     ],
 )
 def test_what_is_not_supported_says_so_as_the_server_does(path: str) -> None:

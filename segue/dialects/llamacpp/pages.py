@@ -178,6 +178,7 @@ UNSERVED = {
     "/reranking": "reranking",
     "/v1/rerank": "reranking",
     "/v1/reranking": "reranking",
+    "/v1/systemone": "decisions",
 }
 
 

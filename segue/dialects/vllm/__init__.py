@@ -147,6 +147,10 @@ DIFFERENCES = (
         "The others are of GPUs and of images. A prompt's tokens are told by /tokenize.",
     ),
     Difference(
+        "/v1/decisions and /v1/systemone are a 404.",
+        "They put questions to a chat model. How likely labels are after a text is told by /generative_scoring.",
+    ),
+    Difference(
         "No adapter is loaded while the server runs, and nothing asks it to sleep, to profile or to reset caches.",
         "They are off in vLLM unless a variable turns them on.",
     ),

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 CHAT = "Chat is not served here, only completions"
 VECTORS = "Embeddings are not served here, only completions"
 RANKS = "Ranking is not served here, only completions"
+DECISIONS = "Questions with answers to choose from are not served here, only completions"
 ELSEWHERE = "Completions have another path here"
 STORE = "Models are chosen when the server is started, by segue serve"
 
@@ -26,6 +27,8 @@ UNSERVED: dict[str, str] = {
     "/rerank": RANKS,
     "/v1/reranking": RANKS,
     "/reranking": RANKS,
+    "/v1/decisions": DECISIONS,
+    "/v1/systemone": DECISIONS,
     "/generate": ELSEWHERE,
     "/generate_stream": ELSEWHERE,
     "/complete": ELSEWHERE,

@@ -35,6 +35,11 @@ SERVED = {
             "/other/v1/embeddings",
             "Embeddings are not served here, only completions: POST /v1/completions.",
         ),
+        (
+            "/vllm/v1/decisions",
+            "Questions with answers to choose from are not served here, only completions: "
+            "POST /vllm/v1/completions.",
+        ),
         ("/generate", "Completions have another path here: POST /v1/completions."),
         ("/v1/complete", "Completions have another path here: POST /v1/completions."),
         ("/vllm/generate", "Completions have another path here: POST /vllm/v1/completions."),
