@@ -127,7 +127,10 @@ class Grammar:
     def is_sound(self) -> bool:
         """Whether its lexer has run into no limit. Once it has, it fails every guide that uses it."""
         probe = self.matcher.deep_copy()
-        probe.compute_bitmask()
+        if self.first is not None and self.first.forced:  # such a mask asks no lexer
+            probe.consume_token(self.first.forced[0])
+        else:
+            probe.compute_bitmask()
         return not probe.is_error()
 
     def mask(self, matcher: llguidance.LLMatcher) -> Mask | None:

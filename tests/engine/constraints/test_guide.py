@@ -315,6 +315,27 @@ def test_what_others_have_read_does_not_show(others: int) -> None:
 
 @pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize(
+    "constraint",
+    [
+        Constraint(kind="gbnf", value='root ::= "<x>" ([ab]* "a" [ab]{12} "c" | [ab]* "!")'),
+        regex("<x>[ab]*a[ab]{12}c!{5}"),
+    ],
+    ids=lambda constraint: constraint.kind,
+)
+def test_a_beginning_that_is_forced_does_not_hide_a_spoilt_lexer(constraint: Constraint) -> None:
+    """Its mask asks no lexer, so that the lexer was taken to be sound, and later texts ended where they stood."""
+    compiler, text = Compiler(FakeVocab(), VOCAB_SIZE), [*b"<x>", *letters(0, 20)]
+    alone = masks(Compiler(FakeVocab(), VOCAB_SIZE).compile(constraint), text)
+    shared = compiler.compile(constraint)
+    for other in range(9):
+        masks(shared, [*b"<x>", *letters(1 + other, 60)])
+    assert not shared.is_sound
+    assert masks(shared, text) == alone
+    assert shared.is_spoilt
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize(
     ("constraint", "is_whole"), [(TANGLED, False), (regex("[ab]*(a[ab]{12}c)?"), True)]
 )
 def test_nobody_waits_to_learn_whether_a_text_at_a_dead_end_is_whole(
