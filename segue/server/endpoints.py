@@ -36,6 +36,7 @@ from segue.server.admission.request_caps import candidates
 from segue.server.admission.request_record import RequestRecord
 from segue.server.coalescing import Coalescer
 from segue.server.feed import FOREVER_S, Feed, num_scores
+from segue.server.field_names import as_sent
 from segue.server.framing import (
     FRAMES,
     STREAM_HEADERS,
@@ -88,6 +89,7 @@ class Completions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = RequestRecord.of(scope)
         headers: list[Header] = []
+        call: Call | None = None
         try:
             call = await self._read(receive, record)
             headers += report(call)
@@ -108,7 +110,8 @@ class Completions:
                 # Without a prompt the keep-alive was set before the answer; setting it twice would be a race.
                 if call.request.prompts:
                     self._keep(call)  # counts from now
-        except SegueError as error:
+        except SegueError as refusal:
+            error = refusal if call is None else as_sent(refusal, call)
             record.refuse(error)
             await _send(send, self.error(error), [*headers, *error_headers(error)])
 
@@ -245,7 +248,7 @@ class Completions:
             events = await feed.take(ping_s)
             for body in [] if events else frame.note(KEEP_ALIVE):
                 await feed.pass_on(_send_part(send, body, True))
-        stream = Stream(call, frame, self._renderer(call), self._broken)
+        stream = Stream(call, frame, self._renderer(call), partial(self._broken, call))
         while True:
             feed.direct = None  # so that later events are not written before these
             is_long = stream.is_long(events)
@@ -284,10 +287,10 @@ class Completions:
             headers += infill_header(infill.method(engine.info.has_fim))
         return headers
 
-    def _broken(self, failed: Failed) -> Any:
+    def _broken(self, call: Call, failed: Failed) -> Any:
         """The last object of a stream that failed."""
         shape = self.operation.stream_error or self.error
-        return shape(error_of(failed)).body
+        return shape(as_sent(error_of(failed), call)).body
 
 
 def _fim_only(infill: Infill) -> Infill:

@@ -10,6 +10,7 @@ from segue.dialects.rendering.tally import Tally
 from segue.dialects.vllm.scoring import SCORING
 from segue.errors import InvalidField
 from segue.types import Alternative, Delta, Done, Finished, Prompt, TokenScore, Usage
+from tests.support.fakes import INFO
 
 STAMP = Stamp(request_id="r", public_id="r", created=5, seed=99, fingerprint="f")
 ASKED = {"query": "is it", "items": [" a", "b"], "label_token_ids": [7, 8]}
@@ -83,7 +84,8 @@ def test_a_score_is_a_share_of_the_first_label(
         ({"query": 5}, "query"),
         ({"items": []}, "items"),
         ({"items": "a"}, "items"),
-        ({"items": [{}]}, "items"),
+        ({"items": ["a", {}]}, "items"),
+        ({"items": ["a", [1, "x"]]}, "items"),
         ({"label_token_ids": []}, "label_token_ids"),
         ({"label_token_ids": [-1]}, "label_token_ids"),
         ({"label_token_ids": list(range(129))}, "label_token_ids"),
@@ -96,3 +98,23 @@ def test_refused(body: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidField) as error:
         parse(**body)
     assert error.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("item", "place"), [(5, "items[1]"), ([1, "x"], "items[1][1]"), ([-1], "items[1]")]
+)
+def test_a_refusal_says_which_item_is_meant(item: Any, place: str) -> None:
+    with pytest.raises(InvalidField) as error:
+        parse(items=["a", item])
+    assert str(error.value).startswith(f"{place} must be ")
+
+
+@pytest.mark.parametrize("field", ["label_token_ids", "query"])
+def test_token_ids_are_held_to_the_model(field: str) -> None:
+    """Those of items are checked by the engine, as prompts are."""
+    check = SCORING.check
+    assert check is not None
+    check(parse(**{field: [INFO.vocab_size - 1]}), INFO)
+    with pytest.raises(InvalidField) as error:
+        check(parse(**{field: [1, INFO.vocab_size]}), INFO)
+    assert (error.value.param, str(error.value).split()[0]) == (field, field)

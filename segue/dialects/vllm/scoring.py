@@ -38,7 +38,13 @@ class Items:
     def read(self, value: Any) -> tuple[Part, ...]:
         if type(value) is not list or not 0 < len(value) <= MAX_PROMPTS:
             raise Mismatch(f"a list of 1 to {MAX_PROMPTS} texts or lists of token ids", value)
-        return tuple(TextOrIds().read(item) for item in value)
+        return tuple(self._item(item, f"[{place}]") for place, item in enumerate(value))
+
+    def _item(self, value: Any, at: str) -> Part:
+        try:
+            return TextOrIds().read(value)
+        except Mismatch as wrong:
+            raise wrong.inside(at) from None
 
     def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": TextOrIds().schema(), "minItems": 1}
@@ -98,7 +104,8 @@ FIELDS = vllm.FIELDS.pick("model", "cache_salt", "priority", "request_id").exten
 def ask_for_labels(draft: Draft) -> None:
     """One token after each prompt, whichever it is: only what the labels were given counts."""
     values = draft.values
-    query, items = values.pop("shape.query"), values.pop("shape.items")
+    query, items = values["shape.query"], values.pop("shape.items")
+    draft.given["prompts"] = draft.given["shape.items"]  # what is wrong with a prompt is an item's
     is_item_first, has_bos = values.pop("shape.item_first"), values.pop("shape.add_special")
     pairs = ((item, query) if is_item_first else (query, item) for item in items)
     values["prompts"] = tuple(_prompt(pair, has_bos) for pair in pairs)
@@ -111,13 +118,20 @@ def _prompt(pair: tuple[Part, Part], has_bos: bool) -> Prompt:
     return Prompt(parts or ("",), add_special=has_bos)
 
 
-def check_labels(call: Call, info: ModelInfo) -> None:
-    for token in call.request.logprob_token_ids:
-        if token >= info.vocab_size:
-            raise InvalidField(
-                f"label_token_ids holds token id {token}, but the model's ids are 0 to {info.vocab_size - 1}",
-                "label_token_ids",
-            )
+def check_ids(call: Call, info: ModelInfo) -> None:
+    """Those of the items are checked with the prompts."""
+    query = call.shape["query"]
+    given = {
+        "label_token_ids": call.request.logprob_token_ids,
+        "query": () if isinstance(query, str) else query,
+    }
+    for field, tokens in given.items():
+        for token in tokens:
+            if token >= info.vocab_size:
+                raise InvalidField(
+                    f"{field} holds token id {token}, but the model's ids are 0 to {info.vocab_size - 1}",
+                    field,
+                )
 
 
 class Scores:
@@ -171,7 +185,7 @@ SCORING = Operation(
     FIELDS,
     Scores,
     (ask_for_labels,),
-    check=check_labels,
+    check=check_ids,
     exact_model=True,
     priority_header=b"x-vllm-priority",
 )

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from segue.bounds import LONGEST_MIDDLE, RANKED_CANDIDATES
 from segue.dialects.base import Call
 from segue.errors import InvalidField
+from segue.server.field_names import engine_name
 from segue.types import CompletionRequest, Constraint
 
 
@@ -96,5 +97,5 @@ def _size(constraint: Constraint) -> int:
 
 
 def _refuse(call: Call, target: str, message: str) -> InvalidField:
-    name = call.given.get(target, {"prompts": "prompt"}.get(target, target.rpartition(".")[2]))
+    name = call.given.get(target, engine_name(target))
     return InvalidField(f"{name} {message}", param=name)
