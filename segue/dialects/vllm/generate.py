@@ -57,6 +57,11 @@ _LENGTH = Field(
     default=None,
 )
 
+_PROMPT_SCORES = replace(
+    vllm.FIELDS.pick("prompt_logprobs").rows[0],
+    doc="The same for the tokens of the prompt, by token id; not streamed.",
+)
+
 # SamplingParams, as far as /v1/completions has them too.
 _SETTINGS = (
     *vllm.FIELDS.pick(
@@ -64,8 +69,9 @@ _SETTINGS = (
         *("presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias"),
         *("min_tokens", "stop", "stop_token_ids", "ignore_eos", "include_stop_str_in_output"),
         *("bad_words", "allowed_token_ids", "structured_outputs", "repetition_detection"),
-        *("logprobs", "prompt_logprobs", "skip_special_tokens", "stream_interval"),
+        *("logprobs", "skip_special_tokens", "stream_interval"),
     ).rows,
+    _PROMPT_SCORES,
     _LENGTH,
     vllm.lenient(_DETOKENIZE),
     *_ASIDE,
