@@ -26,6 +26,7 @@ _MEMBERS = (
     *("index", "text", "logprobs", "finish_reason", "stop_reason"),
     *("token_ids", "prompt_logprobs", "prompt_token_ids", "routed_experts", "weight_versions"),
 )
+_UNTOLD_DETAILS = ("created_cache_tokens", "multimodal_tokens")
 _WEIGHTS = "default"  # vLLM's label of weights that nobody has replaced
 
 
@@ -36,6 +37,13 @@ def render_usage(usage: Usage) -> dict[str, Any]:
         "completion_tokens": usage.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
     }
+
+
+def whole_usage(usage: Usage) -> dict[str, Any]:
+    """With what has no value, as null: in answers of one object, and in chunks of /inference/v1/generate."""
+    told = render_usage(usage)
+    details = {**told["prompt_tokens_details"], **dict.fromkeys(_UNTOLD_DETAILS)}
+    return {**told, "prompt_tokens_details": details, "completion_tokens_details": None}
 
 
 def ended(finished: Finished, is_told: bool) -> dict[str, Any]:
@@ -123,12 +131,12 @@ class Completion(TextCompletion):
         whole["choices"] = [
             {key: choice.get(key) for key in _MEMBERS} for choice in whole["choices"]
         ]
-        usage = {**whole.pop("usage"), "completion_tokens_details": None}
+        whole.pop("usage")
         return {
             **whole,
             "service_tier": None,
             **self._fingerprint,
-            "usage": usage,
+            "usage": whole_usage(tally.usage),
             "kv_transfer_params": None,
             "ec_transfer_params": None,
             "metrics": self._metrics(tally.choices[0].finished),

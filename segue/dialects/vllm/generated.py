@@ -7,7 +7,7 @@ from segue.dialects.base import Call
 from segue.dialects.rendering.chat_logprobs import token_entry
 from segue.dialects.rendering.logprobs import finite, prompt_scores
 from segue.dialects.rendering.tally import Choice, Meter, Tally
-from segue.dialects.vllm.answer import ended, render_usage
+from segue.dialects.vllm.answer import ended, render_usage, whole_usage
 from segue.types import Delta, Done, Event, Finished, Prompted, TokenScore
 
 _NOTHING_OF = ("kv_transfer_params", "ec_transfer_params", "metrics", "mm_placeholders")
@@ -49,7 +49,7 @@ class Generated:
 
     def _chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
         opening, self._opening = self._opening, {}
-        usage = self._meter and render_usage(self._meter.usage_of(choice["index"]))
+        usage = self._meter and whole_usage(self._meter.usage_of(choice["index"]))
         told = {"usage": usage, **opening, "output_mode": self._mode}
         return {**self._head, **told, "choices": [choice]}
 
@@ -62,7 +62,7 @@ class Generated:
             **self._head,
             "model": self._call.model,
             "created": self._call.stamp.created,
-            "usage": {**render_usage(tally.usage), "completion_tokens_details": None},
+            "usage": whole_usage(tally.usage),
             "prompt_logprobs": None if num_top is None else prompt_scores(prompt, num_top),
             "prompt_token_id_logprobs": None,
             "prompt_token_ids": prompt.tokens if self._wants_ids else None,

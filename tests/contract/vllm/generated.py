@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.contract import ANY, CERTAIN, DONE, MODEL, NUMBER, Case, Like
-from tests.contract.vllm.shapes import drawn, error, scored, usage
+from tests.contract.vllm.shapes import drawn, error, in_full, scored, usage
 
 PATH = "/vllm/inference/v1/generate"
 HEAD: dict[str, Any] = {"request_id": Like(r"generate-tokens-[0-9a-f]{24}")}
@@ -30,7 +30,7 @@ def whole(*choices: dict[str, Any], usage: dict[str, Any], **more: Any) -> dict[
         **HEAD,
         "model": MODEL,
         "created": NUMBER,
-        "usage": {**usage, "completion_tokens_details": None},
+        "usage": in_full(usage),
         "prompt_logprobs": None,
         "prompt_token_id_logprobs": None,
         "prompt_token_ids": None,
@@ -166,6 +166,22 @@ GENERATED = [
             "x-segue-ignored": "stream_options.include_usage, sampling_params.stream_interval"
         },
         source="GenerateRequest asks for no stream beside stream_options; SamplingParams.bad_words may be null",
+    ),
+    Case(
+        "usage",
+        PATH,
+        asked(
+            sampling_params={"max_tokens": 1},
+            stream=True,
+            stream_options={"include_usage": True, "continuous_usage_stats": True},
+        ),
+        chunks=[
+            chunk(choice(" ", is_last=False), usage=in_full(usage(1, 1))),
+            chunk(choice("", weight_versions=drawn(1)), usage=in_full(usage(1, 1))),
+            chunk(usage=usage(1, 1)),
+            DONE,
+        ],
+        source="serve_tokens_stream_generator: chunks are written with what is null, the last one without",
     ),
     Case(
         "n",

@@ -40,6 +40,17 @@ def usage(prompt: int, completion: int) -> dict[str, Any]:
     }
 
 
+def in_full(usage: dict[str, Any]) -> dict[str, Any]:
+    """As an answer in one object has it."""
+    details = {"created_cache_tokens": None, "multimodal_tokens": None}
+    cached = usage["prompt_tokens_details"]
+    return {
+        **usage,
+        "prompt_tokens_details": {**cached, **details},
+        "completion_tokens_details": None,
+    }
+
+
 def times(completion: int) -> dict[str, Any]:
     """Of an answer with one choice."""
     drawn, gaps = (NUMBER if completion > least else None for least in (0, 1))
@@ -64,7 +75,7 @@ def whole(
         **FINGERPRINT,
         "choices": [{**empty, **each} for each in choices],
         "service_tier": None,
-        "usage": {**usage, "completion_tokens_details": None},
+        "usage": in_full(usage),
         "kv_transfer_params": None,
         "ec_transfer_params": None,
         "metrics": times(usage["completion_tokens"]) if one else None,
