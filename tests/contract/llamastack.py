@@ -92,9 +92,9 @@ _PROVIDER = {
 }
 
 
-def _page(path: str, answer: Any, status: int = 200) -> Case:
+def _page(path: str, answer: Any, status: int = 200, level: str = "v1") -> Case:
     aspect: Aspect = "usage" if status == 200 else "error"
-    path = f"/llamastack/v1/{path}"
+    path = f"/llamastack/{level}/{path}"
     return Case(aspect, path, None, answer, status=status, method="GET", source="B.5 models")
 
 
@@ -107,6 +107,11 @@ PAGES = [
     _page("providers/segue", _PROVIDER),
     _page("inspect/routes?api_filter=v1beta", {"data": []}),
     _page("providers/other", {"status": 400, "title": "Bad Request", "detail": ANY}, 400),
+    _page("admin/health", {"status": "OK"}, level="v1alpha"),
+    _page("admin/version", {"version": ANY}, level="v1alpha"),
+    _page("admin/providers", {"data": [_PROVIDER]}, level="v1alpha"),
+    _page("admin/providers/segue", _PROVIDER, level="v1alpha"),
+    _page("admin/inspect/routes?api_filter=v1beta", {"data": []}, level="v1alpha"),
 ]
 
 CASES = [

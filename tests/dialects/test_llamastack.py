@@ -5,7 +5,7 @@ import pytest
 
 from segue.dialects.base import Answer, Call, Stamp
 from segue.dialects.llamastack import LLAMASTACK, stream_error
-from segue.dialects.llamastack.pages import list_providers, list_routes
+from segue.dialects.llamastack.pages import ROUTES_FIELDS, list_providers, list_routes
 from segue.errors import (
     BY_CODE,
     EngineFault,
@@ -131,13 +131,20 @@ def test_a_provider_whose_model_restarts_is_not_well() -> None:
     assert provider["health"] == {"status": "Error", "message": "restarting"}
 
 
-def routes(level: str) -> set[tuple[str, str]]:
-    return {(each["method"], each["route"]) for each in ask(list_routes, OneCard(), level=level)}
+def routes(**query: str) -> set[tuple[str, str]]:
+    values = ROUTES_FIELDS.read(query).values
+    return {(each["method"], each["route"]) for each in ask(list_routes, OneCard(), **values)}
 
 
 def test_routes_are_those_that_are_served() -> None:
-    assert {("POST", "/v1/completions"), ("GET", "/v1/providers")} < routes("v1")
+    v1, admin = routes(api_filter="v1"), routes(api_filter="v1alpha")
+    assert {("POST", "/v1/completions"), ("GET", "/v1/providers")} < v1
     former = {("POST", "/v1/openai/v1/completions"), ("GET", "/v1/openai/v1/models")}
-    assert routes("deprecated") == former
-    assert former < routes("v1")
-    assert routes("v1alpha") == set()
+    assert routes(api_filter="deprecated") == former
+    assert former < v1
+    assert {route for _, route in admin} == {
+        f"/v1alpha/admin/{page}"
+        for page in ("health", "version", "providers", "providers/{provider}", "inspect/routes")
+    }
+    assert routes() == v1 | admin
+    assert routes(api_filter="v1beta") == set()

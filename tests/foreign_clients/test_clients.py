@@ -269,6 +269,17 @@ def test_llama_stack_lists_providers_and_routes(server: Served, name: str) -> No
         assert client.inspect.health().status == "OK"
 
 
+def test_ogx_asks_for_the_same_below_admin(server: Served) -> None:
+    library = pytest.importorskip("ogx_client")
+    with library.OgxClient(base_url=f"{server.url}/llamastack") as client:
+        admin = client.alpha.admin
+        assert admin.health().status == "OK"
+        assert admin.version().version == client.inspect.version().version
+        (provider,) = admin.list_providers()
+        assert admin.inspect_provider(provider.provider_id).provider_type == provider.provider_type
+        assert "/v1alpha/admin/health" in [each.route for each in admin.list_routes()]
+
+
 def test_llama_stack_lists_models(server: Served) -> None:
     library = pytest.importorskip("llama_stack_client")
     with library.LlamaStackClient(base_url=f"{server.url}/llamastack") as client:

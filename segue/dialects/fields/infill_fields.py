@@ -50,13 +50,13 @@ GAP_ROWS = (
     ),
     Field(
         "infill_order",
-        Word("auto", "psm", "spm"),
+        Word("auto", "psm", "spm", unset="auto"),
         "Segue's own: prefix first or suffix first, where the model has tokens for filling in the middle.",
         "shape.order",
     ),
     Field(
         "infill_mode",
-        Word("auto", "fim", "ranked"),
+        Word("auto", "fim", "ranked", unset="auto"),
         "Segue's own: by the model's tokens for it or nothing, or by ranking continuations.",
         "shape.mode",
     ),

@@ -177,16 +177,17 @@ class Text:
 
 
 class Word:
-    """One of a few words. The first means the same as leaving the field out."""
+    """One of a few words; `unset` means the same as leaving the field out."""
 
-    def __init__(self, *words: str):
+    def __init__(self, *words: str, unset: str | None):
         self._words = words
+        self._unset = unset
 
     def read(self, value: Any) -> Any:
         if type(value) is not str or value not in self._words:
             *others, last = self._words
             raise Mismatch(f"{', '.join(others)} or {last}", value)
-        return UNSET if value == self._words[0] else value
+        return UNSET if value == self._unset else value
 
     def schema(self) -> dict[str, Any]:
         return {"enum": list(self._words)}

@@ -1,6 +1,7 @@
 """What else clients ask of Llama Stack: models, health, version, providers, routes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from segue.dialects.base import Card, Companion, Reply, Service
@@ -12,6 +13,7 @@ PROVIDER = "segue"  # the one provider: this server's own engine
 PROVIDER_TYPE = "inline::segue"
 
 FORMER = "/v1/openai/v1/"  # where OpenAI's paths were until 0.4
+ADMIN = "/v1alpha/admin/"  # where OGX has pages about itself, beside those of Llama Stack
 COMPLETIONS = ("/v1/completions", f"{FORMER}completions")
 
 
@@ -71,20 +73,20 @@ ROUTES_FIELDS = Table(
     (
         Field(
             "api_filter",
-            Word("v1", "v1alpha", "v1beta", "deprecated"),
-            "Of which level.",
+            Word("v1", "v1alpha", "v1beta", "deprecated", unset=None),
+            "Of which level; all that are not deprecated, if it is not given.",
             "level",
-            default="v1",
+            default="",
         ),
     )
 )
 
 
 async def list_routes(service: Service, values: Mapping[str, Any]) -> Reply:
-    """All are of v1, and those of 2025 are deprecated too: they are listed either way."""
+    """Those of 2025 are of v1 and deprecated too: they are listed either way."""
     routes = [("POST", path) for path in COMPLETIONS] + [(page.method, page.path) for page in PAGES]
-    begins = {"v1": "/v1/", "deprecated": FORMER}.get(values["level"])
-    shown = [route for route in routes if begins and route[1].startswith(begins)]
+    begins = {"": "/", "deprecated": FORMER}.get(values["level"], f"/{values['level']}/")
+    shown = [route for route in routes if route[1].startswith(begins)]
     data = [
         {"route": path, "method": method, "provider_types": [PROVIDER_TYPE]}
         for method, path in shown
@@ -92,10 +94,7 @@ async def list_routes(service: Service, values: Mapping[str, Any]) -> Reply:
     return Reply({"data": data})
 
 
-PAGES = (
-    Companion("GET", "/v1/models", "The served models.", list_models),
-    Companion("GET", "/v1/models/{model:path}", "One served model.", show_model),
-    Companion("GET", f"{FORMER}models", "The served models.", list_models, is_native=True),
+_ABOUT = (
     Companion("GET", "/v1/health", "That the server runs.", health, is_public=True),
     Companion("GET", "/v1/version", "The version of this server.", version, is_public=True),
     Companion("GET", "/v1/providers", "What computes answers.", list_providers),
@@ -103,4 +102,18 @@ PAGES = (
     Companion(
         "GET", "/v1/inspect/routes", "The paths that are served.", list_routes, ROUTES_FIELDS
     ),
+)
+
+
+def _as_admin(page: Companion) -> Companion:
+    """There none is public, in OGX too."""
+    return replace(page, path=page.path.replace("/v1/", ADMIN), is_public=False)
+
+
+PAGES = (
+    Companion("GET", "/v1/models", "The served models.", list_models),
+    Companion("GET", "/v1/models/{model:path}", "One served model.", show_model),
+    Companion("GET", f"{FORMER}models", "The served models.", list_models, is_native=True),
+    *_ABOUT,
+    *map(_as_admin, _ABOUT),
 )
