@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import ANY
@@ -10,6 +11,7 @@ from unittest.mock import ANY
 import pytest
 from msgspec.structs import replace
 
+from segue.engine.scheduling.client_slots import ClientSlots
 from segue.errors import EngineFault, InvalidField, OutOfSpace, Overloaded, Unavailable, Unsupported
 from segue.types import HeldText, SlotResult
 from tests.engine.harness import ask
@@ -88,6 +90,27 @@ def test_a_look_tells_a_key_what_its_slots_hold(tmp_path: Path) -> None:
     held = {each.slot: each for each in acting.done("look").held}
     assert held[0] == HeldText(0, 3, 10)
     assert held[0].num_held == acting.done("save").num_tokens
+
+
+def test_looks_of_one_key_between_two_steps_are_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each compares what many slots hold, and all streams wait meanwhile: a client may ask as often as it likes."""
+    acting = Acting(bench(), tmp_path)
+    acting.bench.run(labelled())
+    looked: list[str] = []
+    held = ClientSlots.held
+
+    def noting(self: ClientSlots, tenant: str) -> Iterator[HeldText]:
+        looked.append(tenant)
+        return held(self, tenant)
+
+    monkeypatch.setattr(ClientSlots, "held", noting)
+    told = [acting.ask("look", tenant=tenant) for tenant in ("", "ann", "", "")]
+    acting.settle()
+    assert looked == ["", "ann"]
+    assert told[0] == told[2] == told[3] != told[1]
+    assert acting.done("look") == told[0][0]
 
 
 def test_a_look_tells_what_is_in_memory_no_more(tmp_path: Path) -> None:
