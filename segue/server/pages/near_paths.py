@@ -49,13 +49,13 @@ def hint_of(path: str, served: Collection[str]) -> str:
     paths."""
     if near := next((each for each in _respelled(path) if each in served), ""):
         return f"Is {near} meant?"
-    for end, sentence in UNSERVED.items():
-        if path.endswith(end):
-            instead = "/api/generate" if end.startswith("/api/") else "/v1/completions"
-            places = (path.removesuffix(end) + instead, instead)
-            place = next((each for each in places if each in served), "")
-            is_told = sentence is not STORE and place
-            return f"{sentence}: POST {place}." if is_told else f"{sentence}."
+    if end := max((each for each in UNSERVED if path.endswith(each)), key=len, default=""):
+        sentence = UNSERVED[end]
+        instead = "/api/generate" if end.startswith("/api/") else "/v1/completions"
+        places = (path.removesuffix(end) + instead, instead)
+        place = next((each for each in places if each in served), "")
+        is_told = sentence is not STORE and place
+        return f"{sentence}: POST {place}." if is_told else f"{sentence}."
     base = path.rstrip("/")
     if inside := next((base + each for each in _BELOW if base and base + each in served), ""):
         return f"This is a base URL: clients add the rest, as in POST {inside}."

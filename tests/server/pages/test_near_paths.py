@@ -45,6 +45,10 @@ SERVED = {
         ("/vllm/generate", "Completions have another path here: POST /vllm/v1/completions."),
         ("/API/Generate", "Is /api/generate meant?"),
         ("/api/chat", "Chat is not served here, only completions: POST /api/generate."),
+        (
+            "/api/embeddings",
+            "Embeddings are not served here, only completions: POST /api/generate.",
+        ),
         ("/api/pull", "Models are chosen when the server is started, by segue serve."),
         ("/v1/completoins", "Is /v1/completions meant?"),
         ("/v2/completions", "Is /v1/completions meant?"),
