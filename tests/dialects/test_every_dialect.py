@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.bounds import DRAWN_SEEDS
+from segue.bounds import DRAWN_SEEDS, MAX_INT32
 from segue.dialects import DIALECTS
 from segue.dialects.base import Operation, Stamp
 from segue.dialects.fields.defaults import read_defaults
@@ -127,6 +127,25 @@ def test_biases_by_text_reach_the_worker(name: str) -> None:
         sampling = arrived(call.request).sampling
         if "logit_bias" not in call.ignored:
             assert (sampling.logit_bias, sampling.text_bias) == ({7: 1.0}, (("sea", -2.0),))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        each for each in OPERATIONS if not each.startswith("llamacpp/")
+    ],  # refused, as its server does
+)
+def test_the_largest_integers_of_languages_ask_for_all_there_is(name: str) -> None:
+    operation = OPERATIONS[name]
+    rows = [row for row in operation.table.rows if row.target in ("max_tokens", "sampling.top_k")]
+    assert rows
+    for row in rows:
+        for most in (2**53 - 1, 2**63 - 1):
+            body = good_body(operation) | nested(row.name, most)
+            request = operation.parse(body, STAMP).request
+            read = request.sampling.top_k if "top_k" in row.name else request.max_tokens
+            assert read == MAX_INT32
+            assert arrived(request) == request
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

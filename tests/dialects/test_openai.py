@@ -128,7 +128,7 @@ def test_sampling_fields(body: dict[str, Any], field: str, value: Any) -> None:
         ({"grammar_lazy": True, "json_schema": {}}, "grammar_triggers"),
         ({"tools": [{"type": "function"}]}, "tools"),
         ({"max_tokens": -2}, "max_tokens"),
-        ({"max_completion_tokens": 2**31}, "max_completion_tokens"),
+        ({"max_completion_tokens": 0.5}, "max_completion_tokens"),
         ({"logprobs": 1001}, "logprobs"),
         ({"temperature": 2.5}, "temperature"),
         ({"repetition_penalty": 0}, "repetition_penalty"),

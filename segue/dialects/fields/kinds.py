@@ -124,6 +124,24 @@ class Integer:
 
 
 @dataclass(frozen=True)
+class Endless:
+    """An integer from `low`. For all there is, clients send their language's largest: an int32's is more than any
+    context or vocabulary has."""
+
+    low: int
+    meaning: Mapping[int, Any] = field(default_factory=dict)
+
+    def read(self, value: Any) -> Any:
+        number = int(value) if type(value) is float and value.is_integer() else value
+        if type(number) is not int or number < self.low:
+            raise Mismatch(f"an integer from {self.low}", value)
+        return self.meaning.get(number, min(number, MAX_INT32))
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": self.low}
+
+
+@dataclass(frozen=True)
 class Number:
     low: float
     high: float

@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec import UNSET
 
-from segue.bounds import MAX_BIAS, MAX_INT32
+from segue.bounds import MAX_BIAS
 from segue.dialects.fields.kinds import (
     Boolean,
+    Endless,
     Integer,
     Kind,
     Lax,
@@ -98,7 +99,7 @@ FIELDS = openai.ROOT.extend(
         "alternatives each token has, in OpenAI's.",
         "shape.logprobs",
     ),
-    Field("max_tokens", Lax(Integer(1, MAX_INT32)), "Tokens to generate.", "max_tokens"),
+    Field("max_tokens", Lax(Endless(1)), "Tokens to generate.", "max_tokens"),
     replace(_root("logit_bias"), kind=LaxBiases(), doc="Added to the logits, by token id or text."),
     *(_lax(name, Lax) for name in _NUMBERS),
     *(_lax(name, LaxFlag) for name in _FLAGS),

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from segue.bounds import MAX_INT32, MAX_N, MAX_NUMBER, MIN_DIVISOR
+from segue.bounds import MAX_N, MAX_NUMBER, MIN_DIVISOR
 from segue.dialects.fields.adapter_fields import ADAPTER
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
 from segue.dialects.fields.infill_fields import check_prompts
-from segue.dialects.fields.kinds import Boolean, Integer, LogitBias, Number, Text
+from segue.dialects.fields.kinds import Boolean, Endless, Integer, LogitBias, Number, Text
 from segue.dialects.fields.model_defaults import OfModel
 from segue.dialects.fields.prompt_kinds import OnePrompt
 from segue.dialects.fields.sampler_fields import PENALTIES, SAMPLERS
@@ -50,7 +50,7 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
     ),
     Field(
         "max_tokens",
-        Integer(1, MAX_INT32),
+        Endless(1),
         "Tokens to generate; without it until the context is full.",
         "max_tokens",
         aliases=("max_completion_tokens",),
@@ -74,7 +74,7 @@ FIELDS = openai.FIELDS.pick("logprobs", "best_of", "stream", "user", "seed", "su
     Field("top_p", Share(1.0), "Nucleus sampling; 0 and 1 are off.", "sampling.top_p"),
     Field(
         "top_k",
-        Integer(0, MAX_INT32),
+        Endless(0),
         "Draw from the k likeliest tokens; 0 is off.",
         "sampling.top_k",
     ),

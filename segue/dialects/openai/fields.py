@@ -20,6 +20,7 @@ from segue.dialects.fields.duration import Duration
 from segue.dialects.fields.infill_fields import GAP_ROWS, check_prompts, describe_gap
 from segue.dialects.fields.kinds import (
     Boolean,
+    Endless,
     Integer,
     Milliseconds,
     Number,
@@ -70,7 +71,7 @@ FIELDS = Table(
         ),
         Field(
             "max_tokens",
-            Integer(-1, MAX_INT32, meaning={-1: None}),
+            Endless(-1, {-1: None}),
             "Tokens to generate; -1 until the context is full, 0 only scores the prompt.",
             "max_tokens",
             aliases=("max_completion_tokens", "n_predict"),
@@ -100,7 +101,7 @@ FIELDS = Table(
         ),
         Field(
             "stream_interval",
-            Integer(1, MAX_INT32),
+            Endless(1),
             "Tokens of each chunk of a stream after its first; the server's --stream-interval, if that is more.",
             f"shape.{INTERVAL}",
         ),
@@ -136,7 +137,7 @@ FIELDS = Table(
         Field("top_p", Number(0, 1), "Nucleus sampling.", "sampling.top_p"),
         Field(
             "top_k",
-            Integer(-1, MAX_INT32, meaning={-1: 0}),
+            Endless(-1, {-1: 0}),
             "Draw from the k likeliest tokens; 0 and -1 are off.",
             "sampling.top_k",
         ),

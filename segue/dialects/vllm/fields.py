@@ -35,7 +35,7 @@ from segue.dialects.fields.token_fields import (
     truncate,
 )
 from segue.dialects.openai import fields as openai
-from segue.dialects.vllm.kinds import Endless, LaxBias, LaxPrompts, LaxTokenIds, Salt
+from segue.dialects.vllm.kinds import LaxBias, LaxEndless, LaxPrompts, LaxTokenIds, Salt
 from segue.errors import InvalidField
 from segue.types import ModelInfo
 
@@ -55,7 +55,7 @@ def _integer(low: int, high: int, meaning: dict[int, Any] | None = None) -> Lax:
 LENGTH = (
     Field(
         "max_tokens",
-        Endless(0),
+        LaxEndless(0),
         "Tokens to generate; 0 scores the prompt and needs echo.",
         "max_tokens",
     ),
@@ -89,7 +89,7 @@ SAMPLING = (
     Field("top_p", _number(0, 1, above_low=True), "Nucleus sampling.", "sampling.top_p"),
     Field(
         "top_k",
-        Endless(-1, {-1: 0}),
+        LaxEndless(-1, {-1: 0}),
         "Draw from the k likeliest tokens; 0 and -1 are off.",
         "sampling.top_k",
     ),
@@ -202,7 +202,7 @@ _ROWS = openai.FIELDS.pick(
 _KINDS: dict[str, Callable[[Kind], Kind]] = {
     "prompt": lambda _: LaxPrompts(),
     "truncate_prompt_tokens": Lax,
-    "stream_interval": lambda _: Endless(1),
+    "stream_interval": lambda _: LaxEndless(1),
     **dict.fromkeys(("structured_outputs", "response_format", "guided_json"), ListedOnly),
 }
 _NOT_NULL = {"add_special_tokens", "include_stop_str_in_output"}

@@ -9,7 +9,7 @@ from segue.dialects.fields.table import Draft, Field
 from segue.dialects.openai import fields as openai
 from segue.dialects.vllm import fields as vllm
 from segue.dialects.vllm.generated import Generated
-from segue.dialects.vllm.kinds import Endless, LaxTokenIds
+from segue.dialects.vllm.kinds import LaxEndless, LaxTokenIds
 from segue.types import Prompt
 
 MODES = ("tokens", "text")
@@ -51,7 +51,7 @@ _ASIDE = tuple(
 _DETOKENIZE = Field("detokenize", Boolean(), "No effect: output_mode says whether there is text.")
 _LENGTH = Field(
     "max_tokens",
-    Endless(1),
+    LaxEndless(1),
     "Tokens to generate; without it, until the context is full.",
     "max_tokens",
     default=None,

@@ -1,11 +1,10 @@
 """Kinds of values as vLLM reads them: a number may come as text, as true or with a point."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from segue.bounds import MAX_INT32, MAX_JSON_VALUES
-from segue.dialects.fields.kinds import LogitBias, Mismatch, Text, TokenIds, lenient
+from segue.bounds import MAX_JSON_VALUES
+from segue.dialects.fields.kinds import Endless, LogitBias, Mismatch, Text, TokenIds, lenient
 from segue.dialects.fields.prompt_kinds import Prompts
 
 MAX_SALT_CHARS = 128
@@ -31,21 +30,9 @@ class LaxTokenIds:
         return TokenIds(self.max_tokens).schema()
 
 
-@dataclass(frozen=True)
-class Endless:
-    """An integer from `low`; more than an int32 holds is that, which is more than any context or vocabulary."""
-
-    low: int
-    meaning: Mapping[int, Any] = field(default_factory=dict)
-
+class LaxEndless(Endless):
     def read(self, value: Any) -> Any:
-        number = _whole(value)
-        if type(number) is not int or number < self.low:
-            raise Mismatch(f"an integer from {self.low}", value)
-        return self.meaning.get(number, min(number, MAX_INT32))
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "integer", "minimum": self.low}
+        return super().read(_whole(value))
 
 
 @dataclass(frozen=True)

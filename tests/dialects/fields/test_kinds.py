@@ -5,12 +5,13 @@ import jsonschema
 import pytest
 from msgspec import UNSET
 
-from segue.bounds import MAX_PROMPTS, MAX_SAMPLING_STEPS, MAX_SNIPPETS
+from segue.bounds import MAX_INT32, MAX_PROMPTS, MAX_SAMPLING_STEPS, MAX_SNIPPETS
 from segue.dialects.fields.adapter_fields import MAX_ADAPTERS, AdapterName, AdapterScales
 from segue.dialects.fields.duration import Duration
 from segue.dialects.fields.infill_fields import Snippets
 from segue.dialects.fields.kinds import (
     Boolean,
+    Endless,
     Integer,
     Kind,
     Lax,
@@ -35,6 +36,8 @@ READ: list[tuple[Kind, Any, Any]] = [
     (Integer(-1, 9, meaning={-1: None}), -1, None),
     (Integer(0, 9, clamp=True), 50, 9),
     (Integer(0, 9, clamp=True), -5, 0),
+    (Endless(-1, {-1: None}), -1, None),
+    *((Endless(0), most, MAX_INT32) for most in (MAX_INT32, 2**31, 2**53 - 1, 10**400, 1e308)),
     (Number(0, 2), 0, 0.0),
     (Number(0, 1, clamp=True), 1.5, 1.0),
     (Text(3), "abc", "abc"),
@@ -80,6 +83,7 @@ READ: list[tuple[Kind, Any, Any]] = [
 REFUSED: list[tuple[Kind, list[Any]]] = [
     (Boolean(), [0, 1, "true", None, []]),
     (Integer(1, 9), [0, 10, 1.5, True, "3", None, [1], 2**63, 2**64, 1e300, -(2**63)]),
+    (Endless(0), [-1, -(10**400), 0.5, math.inf, math.nan, True, "5", None, [5]]),
     (Number(0, 2), [-0.1, 2.1, True, "1", None, math.nan, math.inf, 10**400]),
     (Number(0, 2, above_low=True), [0, -1]),
     (Text(3), ["abcd", 1, None, ["a"]]),
