@@ -77,6 +77,30 @@ def test_it_stops(browser: Chromium) -> None:
         assert page.errors == []
 
 
+def test_a_connection_that_is_lost_is_told_in_words_and_keeps_the_text(page: Page) -> None:
+    """It was "network error" in one browser and "Load failed" in another."""
+    page.js("""
+        const whole = window.fetch;
+        window.fetch = async (path, asked) => {
+          const answer = await whole(path, asked);
+          if (!path.endsWith("completions")) return answer;
+          const reader = answer.body.getReader();
+          const pull = async (body) => {
+            const { value } = await reader.read();
+            if (value) body.enqueue(value);
+            else body.error(new TypeError("network error"));
+          };
+          return new Response(new ReadableStream({ pull }), answer);
+        };
+        null
+    """)
+    write(page, "Once upon", max_tokens=12, seed=3)
+    assert complete(page).startswith("Once upon")
+    assert page.text("#problem") == "The connection to the server was lost."
+    assert num_tokens(page) == 12
+    assert not page.js("document.querySelector('#text').readOnly")
+
+
 def test_half_characters_come_together(browser: Chromium) -> None:
     script = "Grüße — 世界 🎈. ".encode()
     with Live(FakeLoader(script=script)) as live, browser.page() as page:

@@ -20,15 +20,16 @@ function headers(body) {
   };
 }
 
+/** Browsers have words of their own for a connection that fails ("network error", "Load failed"). */
+function fail(error, message) {
+  throw error.name === "AbortError" ? error : new Refused(0, { message });
+}
+
 async function send(path, body, signal) {
   const method = body === undefined ? "GET" : "POST";
   const content = body === undefined ? undefined : JSON.stringify(body);
-  try {
-    return await fetch(path, { method, headers: headers(body), body: content, signal });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Refused(0, { message: "The server cannot be reached." });
-  }
+  const asked = fetch(path, { method, headers: headers(body), body: content, signal });
+  return asked.catch((error) => fail(error, "The server cannot be reached."));
 }
 
 async function refusal(answer) {
@@ -61,7 +62,7 @@ export async function* stream(path, body, signal, wire = () => {}) {
   const decoder = new TextDecoder();
   let rest = "";
   for (const reader = answer.body.getReader(); ; ) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch((error) => fail(error, "The connection to the server was lost."));
     const text = decoder.decode(value ?? new Uint8Array(), { stream: !done });
     wire(text);
     const lines = (rest + text).split("\n");
