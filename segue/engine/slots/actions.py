@@ -142,7 +142,7 @@ class SlotActions:
             self._to_files.get()()
 
     def _remove_stale(self) -> None:
-        """Files that were being written when a process was killed."""
+        """Files that were being written when a process was killed. They take what --slot-save-mib allows."""
         if self._folder is None:
             return
         for part in Path(self._folder.path).glob(slot_file.PART):
@@ -154,6 +154,7 @@ class SlotActions:
         self, asked: _Asked, held: Held, header: SlotHeader, contents: Sequence[memoryview]
     ) -> None:
         began_s = time.perf_counter()
+        self._remove_stale()
         check_room = None if self._folder is None else self._folder.check_room
         try:
             size = slot_file.write(asked.path, header, contents, check_room)

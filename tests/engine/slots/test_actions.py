@@ -353,3 +353,16 @@ def test_files_that_a_killed_process_left_are_removed(tmp_path: Path) -> None:
     os.utime(old, (0, 0))
     acting.actions._remove_stale()
     assert [*tmp_path.iterdir()] == [new]
+
+
+def test_they_are_removed_before_a_slot_is_saved_too(tmp_path: Path) -> None:
+    """A process that comes in place of a killed one starts before it can tell that nobody writes such a file."""
+    acting = Acting(bench(), tmp_path, most_bytes=4096)
+    text_after(acting)
+    left = tmp_path / ".segue-left.part"
+    left.write_bytes(b"half" * 1024)
+    with pytest.raises(OutOfSpace):
+        acting.done("save")
+    os.utime(left, (0, 0))
+    acting.done("save")
+    assert [*tmp_path.iterdir()] == [tmp_path / "a.bin"]
