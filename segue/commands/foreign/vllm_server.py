@@ -24,6 +24,7 @@ _SERVER = {
         ("--enable-prompt-tokens-details", "--enable-server-load-tracking"), words.ALWAYS
     ),
     **dict.fromkeys(("--enable-per-request-metrics", "--enable-scale-out"), words.ALWAYS),
+    "--tokens-only": "/vllm/inference/v1/generate is always there, beside the others",
     **dict.fromkeys(("--enable-tokenizer-info-endpoint", "--async-scheduling"), words.ALWAYS),
     "--enable-force-include-usage": f"{words.OF_REQUEST}, stream_options.include_usage",
     "--return-tokens-as-token-ids": f"{words.OF_REQUEST}, return_tokens_as_token_ids",
@@ -45,6 +46,7 @@ _SERVER = {
     "--spec-model": "here it is --draft FILE",
     "--enable-sleep-mode": "here it is --keep-alive-s N",
     "--shutdown-timeout": "here it is --drain-timeout N",
+    "--sse-keep-alive-interval": "here it is --sse-ping-interval N",
     **dict.fromkeys(
         ("--max-num-queued-reqs", "--max-num-queued-tokens"), "here it is --max-queue N"
     ),
@@ -55,7 +57,9 @@ _SERVER = {
     **dict.fromkeys(("--limit-mm-per-prompt", "--mm-processor-kwargs"), words.NO_CHAT),
     **dict.fromkeys(("--chat-template-content-format", "--skip-mm-profiling"), words.NO_CHAT),
     "--default-chat-template-kwargs": words.NO_CHAT,
-    **dict.fromkeys(("--ssl-keyfile", "--ssl-certfile"), words.NO_TLS),
+    **dict.fromkeys(("--response-role", "--tool-parser-plugin"), words.NO_CHAT),
+    **dict.fromkeys(("--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs"), words.NO_TLS),
+    **dict.fromkeys(("--ssl-cert-reqs", "--ssl-ciphers", "--enable-ssl-refresh"), words.NO_TLS),
     **dict.fromkeys(("--url-prefix", "--root-path"), words.PREFIX),
     **dict.fromkeys(("--gpu-memory-utilization", "--kv-cache-memory-bytes"), _MEMORY),
     **dict.fromkeys(("--api-server-count", "--workers"), "here it is --server-processes N"),

@@ -37,6 +37,7 @@ MOVING = sorted((Path(__file__).parents[3] / "docs" / "from").glob("*.md"))
         (["--no-enable-log-requests"], "always on"),
         (["--no-enforce-eager"], "--vllm-option enforce_eager"),
         (["--otlp-traces-endpoint", "http://x"], "--otlp-endpoint"),
+        (["--sse-keep-alive-interval", "20"], "--sse-ping-interval"),
         (["--model-id", "owner/repo"], "segue serve FILE.gguf"),
         (["--pa-memory-mb", "4096"], "--kv-memory-mib"),
     ],
