@@ -234,7 +234,7 @@ def _format(value: Any, param: str) -> Any:
 
 # --- llama.cpp's lazy grammars -------------------------------------------------------------------
 
-_MAX_TRIGGERS = 256
+_MAX_TRIGGERS = 1000
 _MAX_TRIGGER_CHARS = 4096
 _LAZY, _TRIGGERS = "shape.grammar_lazy", "shape.grammar_triggers"
 # By their numbers.

@@ -133,7 +133,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "What would complete a trigger of a lazy grammar and does not fit the grammar is not drawn; a trigger that "
         "never fits is a 400, as is `grammar_lazy` without triggers, a lazy grammar in Lark, one whose rules lead to "
-        "themselves from the left, and a trigger that matches the empty text or ends the answer.",
+        "themselves from the left behind a pattern, and a trigger that matches the empty text or ends the answer.",
         "The server draws it and answers 500. Without the field `grammar_triggers` a lazy grammar never holds, and one "
         "in Lark holds at once.",
     ),

@@ -62,7 +62,9 @@ def is_quick(request: CompletionRequest) -> bool:
 class VllmRequests:
     def __init__(self, launched: Launched) -> None:
         self.launched = launched
-        self._compiler = Compiler(launched.vocab, launched.capabilities.vocab_size)
+        self._compiler = Compiler(
+            launched.vocab, launched.capabilities.vocab_size, is_followed=True
+        )
         self._compile_threads = CompileThreads(self._compiler)
         longest_piece(launched.vocab)  # read once, here, not by the first request
 

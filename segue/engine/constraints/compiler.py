@@ -1,7 +1,7 @@
 """Compiles constraints, and caches the results for later requests with the same constraint.
 
-Nothing here trusts a grammar: compiling has limits and happens on threads of its own. With `guide.py` and
-`vocabulary.py` the only place that knows llguidance.
+Nothing here trusts a grammar: compiling has limits and happens on threads of its own. With
+`vocabulary.py` and the matchers of `lazy/` the only place that knows llguidance.
 """
 
 import logging
@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.grammar_text import GrammarText, grammar_text, read_as
-from segue.engine.constraints.lazy.triggers import TriggerError
+from segue.engine.constraints.lazy.fitting import Fitting
+from segue.engine.constraints.lazy.triggers import TriggerError, WantedWords, never_fits
+from segue.engine.constraints.lazy.word_matcher import WordMatcher
+from segue.engine.constraints.lazy.word_watch import WordWatch
 from segue.engine.constraints.threads.fair_queue import Lexer
 from segue.engine.constraints.threads.priority import step_back
 from segue.engine.constraints.token_reading import read_beside
@@ -51,9 +54,10 @@ _TOO_LONG = (
 )
 _TOO_MUCH = "too much work"
 _LAZY_ADVICE = (
-    "; triggers that begin in many ways, and may each begin within others, are dear: let them begin alike, with "
-    "what is rare in them, such as <call:"
+    "; patterns that may begin within each other are dear, and so are texts beside a pattern or before a grammar that "
+    "names tokens: let them begin alike, with what is rare in them, such as <call:, or have texts and tokens alone"
 )
+_WORD_CHARS = 8  # of a grammar's text, for a character that is looked for before it
 _stack_size = threading.Lock()  # it is set for the whole process, while a thread may be started
 _MAKERS = ThreadPoolExecutor(2, "compile", initializer=step_back)
 
@@ -63,6 +67,9 @@ class Mask(NamedTuple):
 
     allowed: NDArray[np.uint8] | None  # a bit a token, the lowest first
     forced: tuple[int, ...] = ()
+
+
+Matcher = llguidance.LLMatcher | WordMatcher
 
 
 class Grammar:
@@ -83,16 +90,32 @@ class Grammar:
             failed = self._make(MAX_ITEMS)
         if failed is not None:
             raise GrammarError(reason(failed.get_error()))
+        self.matcher: Matcher = self._whole
+        self.first = self._whole_first
+        if written.words is not None:
+            self.matcher = self._after_words(written.words)
+            self.first = self.mask(self.matcher)
 
     def _make(self, max_items: int) -> llguidance.LLMatcher | None:
         """Make the matcher and its first mask. Returns a matcher that failed, if one did."""
         limits = _limits(FRESH_FUEL if self.is_private else STEP_FUEL, max_items)
-        self.matcher = _matcher(self.vocabulary.tokenizer, self.text, limits)
-        self.first = None if self.matcher.is_error() else self.mask(self.matcher)
-        trial = self.matcher.deep_copy()
-        if self.first is not None and self.first.forced:
-            self.read(trial, self.first.forced[0])
-        return trial if self.first is None or trial.is_error() else None
+        self._whole = _matcher(self.vocabulary.tokenizer, self.text, limits)
+        first = self._whole_first = None if self._whole.is_error() else self.mask(self._whole)
+        trial = self._whole.deep_copy()
+        if first is not None and first.forced:
+            self.read(trial, first.forced[0])
+        return trial if first is None or trial.is_error() else None
+
+    def _after_words(self, wanted: WantedWords) -> WordMatcher:
+        """A matcher of free text until a trigger comes. Raises TriggerError."""
+        watch = WordWatch(wanted.words, wanted.tokens, self.vocabulary)
+        fitting = Fitting(self._whole, self.vocabulary, watch.given[0][1])
+        unfit = [n for n, text in watch.given if not text or fitting.num_read(text) < len(text)]
+        if unfit:
+            raise never_fits(wanted.params[min(unfit)])
+        matcher = WordMatcher(watch, fitting, self.vocabulary)
+        matcher.compute_bitmask()  # the first reads all tokens, which says nothing of the grammar
+        return matcher
 
     @property
     def text(self) -> str:
@@ -112,13 +135,15 @@ class Grammar:
         """Whether to read a token may take long: never on the thread of all requests."""
         return self.lexer.is_slow
 
-    def read(self, matcher: llguidance.LLMatcher, token: int) -> None:
-        if self.is_slow:
-            read_beside(matcher, token, self.vocabulary.tokenizer)
-        else:
+    def read(self, matcher: Matcher, token: int) -> None:
+        if not self.is_slow:
             matcher.consume_token(token)
+            return
+        to_read = matcher.to_read(token) if isinstance(matcher, WordMatcher) else [(matcher, token)]
+        for reader, each in to_read:
+            read_beside(reader, each, self.vocabulary.tokenizer)
 
-    def wants_items(self, matcher: llguidance.LLMatcher) -> bool:
+    def wants_items(self, matcher: Matcher) -> bool:
         """Whether this matcher failed because it may make few items, and more would not take too long."""
         is_short = matcher.is_error() and _TOO_FEW_ITEMS in matcher.get_error()
         return is_short and self._last_s < _DEAR_S
@@ -126,14 +151,14 @@ class Grammar:
     @property
     def is_sound(self) -> bool:
         """Whether its lexer has run into no limit. Once it has, it fails every guide that uses it."""
-        probe = self.matcher.deep_copy()
-        if self.first is not None and self.first.forced:  # such a mask asks no lexer
-            probe.consume_token(self.first.forced[0])
+        probe = self._whole.deep_copy()
+        if self._whole_first is not None and self._whole_first.forced:  # such a mask asks no lexer
+            probe.consume_token(self._whole_first.forced[0])
         else:
             probe.compute_bitmask()
         return not probe.is_error()
 
-    def mask(self, matcher: llguidance.LLMatcher) -> Mask | None:
+    def mask(self, matcher: Matcher) -> Mask | None:
         """None if nothing may follow what the matcher has read."""
         began_s = time.thread_time()
         mask = _mask(matcher)
@@ -143,7 +168,7 @@ class Grammar:
         return mask
 
 
-def _mask(matcher: llguidance.LLMatcher) -> Mask | None:
+def _mask(matcher: Matcher) -> Mask | None:
     allowed = np.frombuffer(matcher.compute_bitmask(), np.uint8)
     if matcher.is_error():
         return None
@@ -194,11 +219,22 @@ def reason(error: str) -> str:
     return error.split("\n<", 1)[0].split("<backtrace>", 1)[0].strip()[:1000]
 
 
+def _size(written: GrammarText) -> int:
+    words = () if written.words is None else written.words.words.values()
+    return len(written.text) + _WORD_CHARS * sum(map(len, words))
+
+
 class Compiler:
     """Compiles for one model. Safe to use from several threads."""
 
-    def __init__(self, vocab: Vocab, width: int, is_brief: bool = False) -> None:
-        """`is_brief`: there may be no constraint at all, and nobody else waits while there is a first."""
+    def __init__(
+        self, vocab: Vocab, width: int, is_brief: bool = False, is_followed: bool = False
+    ) -> None:
+        """`is_brief`: there may be no constraint at all, and nobody else waits while there is a first.
+
+        `is_followed`: another engine has the grammar's text, so that it must say everything.
+        """
+        self._is_followed = is_followed
         self._vocabulary = cache(partial(Vocabulary, vocab, width))
         if not is_brief:
             # Now, not with the first constraint: it takes a quarter of a second in which no other thread can run.
@@ -223,7 +259,7 @@ class Compiler:
         try:
             self._check_lost(constraint)
             vocabulary = self._vocabulary()
-            written = grammar_text(constraint, vocabulary)
+            written = grammar_text(constraint, vocabulary, self._is_followed)
             grammar = Grammar(written, vocabulary)
         except TriggerError as error:
             raise InvalidField(f"{error.param}: {error}", error.param.partition("[")[0]) from None
@@ -231,7 +267,7 @@ class Compiler:
             advice = _LAZY_ADVICE if constraint.triggers and _TOO_MUCH in f"{error}" else ""
             said = f"{constraint.param}{constraint.within}: {error}{advice}{read_as(constraint)}"
             raise InvalidField(said, constraint.param) from None
-        self._keep(constraint, grammar, len(written.text))
+        self._keep(constraint, grammar, _size(written))
         return grammar
 
     def _check_lost(self, constraint: Constraint) -> None:

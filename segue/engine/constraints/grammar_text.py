@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from segue.engine.constraints import gbnf, lark_check
-from segue.engine.constraints.grammar import GrammarError
+from segue.engine.constraints.grammar import GrammarError, Tokens
 from segue.engine.constraints.ignored import named
 from segue.engine.constraints.lark_text import quoted, to_lark
 from segue.engine.constraints.lazy import whole
+from segue.engine.constraints.lazy.triggers import WantedWords, wanted_words
 from segue.engine.constraints.schemas.arguments import Arguments
 from segue.engine.constraints.schemas.options import Options, read_options, slashed
 from segue.engine.constraints.schemas.schema_text import Written, schema_text
@@ -42,16 +43,35 @@ _OWN_STYLE = SchemaStyle()
 class GrammarText(NamedTuple):
     text: str
     ignored: tuple[str, ...]  # names of what has no effect, for the caller
+    words: WantedWords | None  # before which all is free; None: what is free is part of the text
 
 
 class _Asked(NamedTuple):
     constraint: Constraint
     known: KnownTokens | None
+    is_followed: bool
     ignored: dict[str, None]  # is added to
+    words: list[WantedWords]  # one is added if triggers are looked for beside the grammar
+
+    def with_triggers(self, names_tokens: bool) -> bool:
+        """Whether triggers must be part of the text: one is a pattern, or the grammar means tokens by themselves."""
+        constraint = self.constraint
+        if not constraint.triggers:
+            return False
+        known = TokenSets(self.known).known
+        if not (self.is_followed or names_tokens) and known.spells_all:
+            words = wanted_words(constraint.triggers, constraint.preserved, known)
+            self.words.extend(() if words is None else (words,))
+        return not self.words
 
 
-def grammar_text(constraint: Constraint, known: KnownTokens | None) -> GrammarText:
-    """The text to compile. `known`: the model's tokens, of which structural tags may speak. Raises GrammarError."""
+def grammar_text(
+    constraint: Constraint, known: KnownTokens | None, is_followed: bool
+) -> GrammarText:
+    """The text to compile. `known`: the model's tokens, of which structural tags may speak. Raises GrammarError.
+
+    `is_followed`: triggers are part of the text, whatever they are.
+    """
     value, most = constraint.value, MAX_CHARS[constraint.kind]
     texts = (value,) if isinstance(value, str) else value
     size = sum(map(len, texts))
@@ -63,13 +83,14 @@ def grammar_text(constraint: Constraint, known: KnownTokens | None) -> GrammarTe
         "".join(texts).encode()
     except UnicodeEncodeError:
         raise GrammarError("it holds half a character: a lone surrogate") from None
-    asked = _Asked(constraint, known, {})
     if constraint.triggers and not _may_be_lazy(constraint):
         raise GrammarError(
             "only a grammar in GBNF and a JSON schema can begin to hold at a trigger"
         )
+    asked = _Asked(constraint, known, is_followed, {}, [])
     text = _WRITERS[constraint.kind](asked)
-    return GrammarText(text, named(constraint.param, list(asked.ignored)))
+    ignored = named(constraint.param, list(asked.ignored))
+    return GrammarText(text, ignored, next(iter(asked.words), None))
 
 
 def _may_be_lazy(constraint: Constraint) -> bool:
@@ -93,7 +114,7 @@ def _json_object(asked: _Asked) -> str:
 
 def _root_schema(schema: Json, asked: _Asked) -> str:
     written = _written(schema, asked, _OWN_STYLE)
-    if not asked.constraint.triggers:
+    if not asked.with_triggers(names_tokens=False):
         return _grammars({"lark_grammar": written.text})
     rules = whole.of_schema(written.rules, asked.constraint, TokenSets(asked.known).known)
     return _grammars({"lark_grammar": to_lark(rules)})
@@ -141,7 +162,7 @@ def _choice(asked: _Asked) -> str:
 
 def _gbnf(asked: _Asked) -> str:
     rules = gbnf.parse(_text(asked), TokenSets(asked.known))
-    if asked.constraint.triggers:
+    if asked.with_triggers(any(isinstance(body, Tokens) for body in rules.values())):
         rules = whole.of_gbnf(rules, asked.constraint, TokenSets(asked.known).known)
     return _grammars({"lark_grammar": to_lark(rules)})
 

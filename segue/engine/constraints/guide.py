@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any
 
-import llguidance
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.engine.constraints.compiler import Grammar, Mask, reason
+from segue.engine.constraints.compiler import Grammar, Mask, Matcher, reason
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.threads.mask_threads import MaskThreads, SlowSearch
 from segue.engine.constraints.vocabulary import Vocabulary
@@ -273,15 +272,13 @@ def _asked(grammar: Grammar, find: Callable[..., Mask | SlowSearch | None], *arg
         return failed
 
 
-def _sure_mask(grammar: Grammar, matcher: llguidance.LLMatcher) -> Mask | None:
+def _sure_mask(grammar: Grammar, matcher: Matcher) -> Mask | None:
     """The next mask. None at a dead end, or if forced tokens may be missing: at a limit they end without an error."""
     mask = grammar.mask(matcher)
     return None if mask is not None and mask.forced and not grammar.is_sound else mask
 
 
-def _mask_after(
-    grammar: Grammar, matcher: llguidance.LLMatcher, tokens: tuple[int, ...]
-) -> Mask | None:
+def _mask_after(grammar: Grammar, matcher: Matcher, tokens: tuple[int, ...]) -> Mask | None:
     """The mask after these tokens. None as above, and if nothing may follow them."""
     _read(grammar, matcher, tokens)
     is_over = matcher.is_error() or matcher.is_stopped()
@@ -310,9 +307,7 @@ def _bits(mask: Mask | None, vocabulary: Vocabulary) -> NDArray[np.uint8] | None
     return vocabulary.only(mask.forced[0]) if mask.allowed is None else mask.allowed
 
 
-def _read_now(
-    grammar: Grammar, matcher: llguidance.LLMatcher, tokens: Iterable[int]
-) -> list[bool] | None:
+def _read_now(grammar: Grammar, matcher: Matcher, tokens: Iterable[int]) -> list[bool] | None:
     """Have them read on the thread of all requests. None if that may take long, or the lexer is in use elsewhere."""
     if grammar.is_slow or not grammar.lexer.in_use.acquire(timeout=_LEXER_S):
         return None
@@ -322,7 +317,7 @@ def _read_now(
         grammar.lexer.in_use.release()
 
 
-def _read(grammar: Grammar, matcher: llguidance.LLMatcher, tokens: Iterable[int]) -> list[bool]:
+def _read(grammar: Grammar, matcher: Matcher, tokens: Iterable[int]) -> list[bool]:
     """Have them read. Each entry: whether the text is complete after that token."""
     ends: list[bool] = []
     for token in tokens:

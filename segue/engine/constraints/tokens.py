@@ -29,6 +29,10 @@ class KnownTokens(Protocol):
     def texts(self) -> Mapping[int, str]:
         """Of all others that are whole characters."""
 
+    @property
+    def spells_all(self) -> bool:
+        """Whether all that is in them can be written byte by byte."""
+
     def piece(self, token: int) -> bytes: ...
 
     def spelled(self, text: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import llguidance
 import numpy as np
 from numpy.typing import NDArray
 
+from segue.engine.constraints.piece_index import PieceIndex
 from segue.engine.seam import Logits, Vocab
 
 # A byte of a bit mask → what to add to its eight logits.
@@ -55,6 +56,21 @@ class Vocabulary:
 
     def piece(self, token: int) -> bytes:
         return self._spelling.tokens[token]
+
+    @cached_property
+    def pieces(self) -> PieceIndex:
+        return PieceIndex(self._spelling.tokens)
+
+    @cached_property
+    def of_bytes(self) -> dict[int, int]:
+        """The tokens of text that are one byte, by that byte."""
+        found = ((piece, t) for t, piece in enumerate(self._spelling.tokens) if len(piece) == 1)
+        return {piece[0]: token for piece, token in found if token not in self.controls}
+
+    @cached_property
+    def spells_all(self) -> bool:
+        """Whether all that is in its tokens can be written byte by byte."""
+        return set().union(*self._spelling.tokens) <= self.of_bytes.keys()
 
     def spelled(self, text: str) -> tuple[int, ...]:
         """The tokens with this text, or this name."""

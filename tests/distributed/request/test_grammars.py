@@ -37,7 +37,7 @@ SCHEMA = json.dumps({"type": "object", "properties": {"a": {"enum": [1]}}, "requ
 )
 def test_every_kind_is_one_grammar_in_lark(constraint: Constraint) -> None:
     """As vLLM's guidance backend reads it."""
-    written = lark(grammar_text(constraint, VOCABULARY).text, "grammar")
+    written = lark(grammar_text(constraint, VOCABULARY, is_followed=True).text, "grammar")
     read = llguidance.grammar_from("grammar", written)
     assert not llguidance.LLMatcher.validate_grammar(read)
     assert written.count("%llguidance") == 1

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 
-import llguidance
 import numpy as np
 
-from segue.engine.constraints.compiler import Compiler, Grammar
+from segue.engine.constraints.compiler import Compiler, Grammar, Matcher
 from segue.engine.constraints.guide import Guide
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
 from segue.types import Constraint
@@ -42,7 +41,7 @@ def is_whole(grammar: Grammar, text: str) -> bool:
     )
 
 
-def allowed(matcher: llguidance.LLMatcher, among: Iterable[int]) -> frozenset[int]:
+def allowed(matcher: Matcher, among: Iterable[int]) -> frozenset[int]:
     """The tokens among these that may come next. The mask allows them; of a text that is forced only one."""
     found = frozenset(token for token in among if matcher.validate_tokens([token]) == 1)
     bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), np.uint8), bitorder="little")

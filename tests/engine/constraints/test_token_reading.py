@@ -1,5 +1,6 @@
 """Tokens that are read without holding up other threads."""
 
+import llguidance
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from tests.engine.constraints.guided import compiled, regex
 def test_what_is_read_is_the_same(text: bytes) -> None:
     grammar = compiled(regex("(ab)*c?"))
     usual, beside = grammar.matcher.deep_copy(), grammar.matcher.deep_copy()
+    assert isinstance(beside, llguidance.LLMatcher)
     for token in text:
         usual.consume_token(token)
         read_beside(beside, token, grammar.vocabulary.tokenizer)

@@ -25,7 +25,7 @@ from segue.engine.constraints.lazy.exits import Exits, TokenExits
 from segue.engine.constraints.lazy.expression import expression
 from segue.engine.constraints.lazy.followed import Followed
 from segue.engine.constraints.lazy.machine import Arc, Machine
-from segue.engine.constraints.lazy.triggers import TriggerError, Wanted, wanted
+from segue.engine.constraints.lazy.triggers import TriggerError, Wanted, never_fits, wanted
 from segue.engine.constraints.lazy.watch import Fired, Watch
 from segue.engine.constraints.tokens import KnownTokens, ranges
 from segue.types import Constraint, Trigger
@@ -65,10 +65,7 @@ def _rules(
     exits = TokenExits(machine, rules, known, read.tokens, work).of_all()
     for number, fits in sorted(machine.fits.items()):
         if not fits:
-            raise TriggerError(
-                "the grammar matches nothing that begins with what this trigger gives to it",
-                triggers[number].param,
-            )
+            raise never_fits(triggers[number].param)
     return _Writer(machine, exits, lambda left: rest(followed.rest(left)), work).rules()
 
 

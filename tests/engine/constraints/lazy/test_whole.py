@@ -68,13 +68,50 @@ def test_a_text_is_a_trigger_from_its_first_character_on(made: Compiler) -> None
     assert is_whole(grammar, "a", SAY, "<to", THINK, "ol>")  # a token's text stands between
 
 
-def test_words_that_may_begin_within_each_other_are_told_to_begin_alike(made: Compiler) -> None:
-    """llguidance's words asked the caller to raise a limit."""
+def random_words(num: int) -> list[str]:
+    """Many begin within others."""
     rng = random.Random(1)
-    words = ["".join(rng.choices("abcdefghijklmnop", k=8)) for _ in range(60)]
+    return ["".join(rng.choices("abcdefghijklmnop", k=8)) for _ in range(num)]
+
+
+@pytest.mark.parametrize("num", [10, 1000])
+def test_words_may_begin_within_each_other(made: Compiler, num: int) -> None:
+    """llguidance could look for some ten of them at most, within its fuel."""
+    words = random_words(num)
+    grammar = of(made, 'root ::= [a-p]+ "!"', *(Trigger("word", word) for word in words))
+    for word in words[:: num // 10]:
+        for good in (f"x {word}", word[:-1], f"{word[:5]}{word[:-1]}x"):
+            assert is_whole(grammar, good) == (good[-len(word) :] != word), good
+        assert is_whole(grammar, f"x {word[:3]}{word}abc!")
+        assert not is_whole(grammar, f"{word}x!")
+
+
+def test_more_words_than_are_looked_for_are_refused(made: Compiler) -> None:
+    for words, said in (
+        (random_words(1001), "there are more than 1000"),
+        (["x" * 99 + word for word in random_words(400)], "have more than 32768 characters"),
+    ):
+        with pytest.raises(InvalidField, match=said):
+            of(made, 'root ::= .* "!"', *(Trigger("word", word) for word in words))
+    with pytest.raises(InvalidField, match="more than 100; 1000 may be where all are texts"):
+        of(made, f"root ::= .* <[{AB}]>", *(Trigger("word", word) for word in random_words(101)))
+
+
+def test_words_beside_a_pattern_are_told_to_begin_alike(made: Compiler) -> None:
+    """llguidance's words asked the caller to raise a limit."""
+    triggers = [*(Trigger("word", word) for word in random_words(60)), Trigger("pattern", "x(y)")]
     with pytest.raises(InvalidField, match=r"too much work .*let them begin alike"):
-        of(made, 'root ::= [a-z]+ "!"', *(Trigger("word", word) for word in words))
+        of(made, 'root ::= [a-z]+ "!"', *triggers)
     assert "raise" not in reason("lexer precomputation failed; either raise a limit or do not ask")
+
+
+def test_a_word_may_end_within_a_value(made: Compiler) -> None:
+    schema = '{"type": "object", "properties": {"name": {"const": "get"}}, "required": ["name"]}'
+    grammar = of(made, schema, Trigger("word", '{"name": "g'), kind="json_schema")
+    assert is_whole(grammar, 'so {"nam: {"name": "get"}')
+    assert not is_whole(grammar, '{"name": "got"}')
+    grammar = of(made, 'root ::= root "a" | "b"', Trigger("word", "baa"))
+    assert is_whole(grammar, "b baaaa")
 
 
 def test_a_text_that_is_one_token_is_that_token(made: Compiler) -> None:
@@ -130,7 +167,8 @@ def test_a_schema_holds_from_the_part_that_is_given_to_it(made: Compiler) -> Non
         ('root ::= "a"', Trigger("pattern", "a*"), "it matches the empty text"),
         ('root ::= "a"', Trigger("pattern", "a{3000}"), "the pattern has more than 2000 parts"),
         ('root ::= "a"', Trigger("pattern", "(?=a$)b"), "look-ahead may hold neither $ nor"),
-        ('root ::= root "a" | "b"', Trigger("word", "ba!"), "gbnf: the rule root leads to itself from the left"),
+        ('root ::= "a"', Trigger("word", "\ud800"), "it holds half a character"),
+        ('root ::= root "a" | "b"', Trigger("pattern", "ba!"), "gbnf: the rule root leads to itself from the left"),
         (f"root ::= !<[{AB}]> [a-c]", Trigger("word", "c!"), "gbnf: a trigger reads on where the grammar means any"),
         ("root ::= root", Trigger("word", "a!"), "gbnf: no text matches the grammar"),
         ('root ::= "a"', Trigger("pattern", "a[ab]{900}c"), "the triggers"),
