@@ -49,6 +49,9 @@ def hint_of(path: str, served: Collection[str]) -> str:
     paths."""
     if near := next((each for each in _respelled(path) if each in served), ""):
         return f"Is {near} meant?"
+    within = next((each for each in served if _without_prefix(each) == path), "")
+    if path and within and path not in UNSERVED:
+        return f"Is {within} meant?"
     if end := max((each for each in UNSERVED if path.endswith(each)), key=len, default=""):
         sentence = UNSERVED[end]
         instead = "/api/generate" if end.startswith("/api/") else "/v1/completions"
@@ -61,6 +64,12 @@ def hint_of(path: str, served: Collection[str]) -> str:
         return f"This is a base URL: clients add the rest, as in POST {inside}."
     close = get_close_matches(path, served, 1, _NEAR) if len(path) <= _MOST_CHARS else []
     return f"Is {close[0]} meant?" if close and "{" not in close[0] else ""
+
+
+def _without_prefix(path: str) -> str:
+    """As the system itself has the path; nothing where a part of it is any."""
+    _, slash, own = path.removeprefix("/").partition("/")
+    return slash + own if own and "{" not in own else ""
 
 
 def _respelled(path: str) -> Iterator[str]:

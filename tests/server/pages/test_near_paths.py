@@ -6,6 +6,10 @@ SERVED = {
     "/v1/completions",
     "/v1/models",
     "/vllm/v1/completions",
+    "/vllm/ping",
+    "/vllm/inference/v1/generate",
+    "/llamacpp/v1/embeddings",
+    "/ollama/",
     "/tokenize",
     "/api/generate",
     "/slots/{id_slot}",
@@ -43,6 +47,12 @@ SERVED = {
         ("/generate", "Completions have another path here: POST /v1/completions."),
         ("/v1/complete", "Completions have another path here: POST /v1/completions."),
         ("/vllm/generate", "Completions have another path here: POST /vllm/v1/completions."),
+        (
+            "/v1/embeddings",
+            "Embeddings are not served here, only completions: POST /v1/completions.",
+        ),
+        ("/ping", "Is /vllm/ping meant?"),
+        ("/inference/v1/generate", "Is /vllm/inference/v1/generate meant?"),
         ("/API/Generate", "Is /api/generate meant?"),
         ("/api/chat", "Chat is not served here, only completions: POST /api/generate."),
         (
