@@ -53,6 +53,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. `::` is every address of both families, as in other servers."""
+    if "," in host:
+        raise SetupError(
+            f"Cannot listen on {host}: a server has one address, and :: is every one of both families."
+        )
     is_v6 = ":" in host
     family = socket.AF_INET6 if is_v6 else socket.AF_INET
     is_dual = is_v6 and socket.has_dualstack_ipv6()

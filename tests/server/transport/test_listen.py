@@ -55,6 +55,11 @@ def test_an_address_that_cannot_be_had_says_what_would_be_right(
         listen.bind("192.0.2.1", 80)
 
 
+def test_who_gives_several_addresses_is_told_of_the_one_that_is_all() -> None:
+    with pytest.raises(SetupError, match=":: is every one of both families"):
+        listen.bind("127.0.0.1,::1", 0)
+
+
 @pytest.mark.skipif(not has_ipv6(), reason="no IPv6 here")
 def test_ipv6_address() -> None:
     with bind("::1", 0) as listener:
