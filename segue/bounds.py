@@ -69,6 +69,12 @@ MAX_FILE_NAME_CHARS = 1024
 MAX_SAMPLING_STEPS = 32  # each existing step twice
 MAX_MESSAGES = 4096  # of a chat that a template is applied to
 
+# --- generative scoring (dialects/vllm/scoring.py) ----------------------------------------------------
+
+# Of all its prompts, each with the whole query: as many as a body holds at the default.
+MAX_SCORED_CHARS = 2**24
+CHARS_OF_ID = 8  # what a token id counts: it takes as long to hand on
+
 # --- answers that go on past a full context (engine/request/window.py, engine/request/job.py) -----
 
 MOST_CONTEXTS = 10  # of tokens in such an answer, whatever is asked for: Ollama's

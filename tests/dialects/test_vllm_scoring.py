@@ -118,3 +118,19 @@ def test_token_ids_are_held_to_the_model(field: str) -> None:
     with pytest.raises(InvalidField) as error:
         check(parse(**{field: [1, INFO.vocab_size]}), INFO)
     assert (error.value.param, str(error.value).split()[0]) == (field, field)
+
+
+@pytest.mark.parametrize(
+    ("one", "many"),
+    [
+        ({"query": "x" * 2**14, "items": [""] * 2**10}, {"query": "x" * 2**14 + "y"}),
+        ({"query": [7] * 2**11, "items": ["x" * 2**14] * 2**9}, {"query": [7] * 2049}),
+    ],
+    ids=["text", "token ids"],
+)
+def test_a_small_body_makes_no_huge_prompts(one: dict[str, Any], many: dict[str, Any]) -> None:
+    """The query is part of each: a body of a megabyte made a gigabyte of prompts, and the server stood still."""
+    assert len(parse(**one).request.prompts) == len(one["items"])
+    with pytest.raises(InvalidField, match=r"items would make prompts of \d+ characters") as error:
+        parse(**{**one, **many})
+    assert error.value.param == "items"

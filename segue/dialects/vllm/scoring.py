@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from segue.bounds import MAX_PROMPTS
+from segue.bounds import CHARS_OF_ID, MAX_PROMPTS, MAX_SCORED_CHARS
 from segue.dialects.base import Call, Operation
 from segue.dialects.fields.kinds import Boolean, Mismatch
 from segue.dialects.fields.table import Draft, Field
@@ -105,11 +105,22 @@ def ask_for_labels(draft: Draft) -> None:
     """One token after each prompt, whichever it is: only what the labels were given counts."""
     values = draft.values
     query, items = values["shape.query"], values.pop("shape.items")
+    size = len(items) * _num_chars(query) + sum(map(_num_chars, items))
+    if size > MAX_SCORED_CHARS:
+        raise draft.refuse(
+            "shape.items",
+            f"would make prompts of {size} characters, each with the query ({CHARS_OF_ID} for a token id): at most "
+            f"{MAX_SCORED_CHARS} are taken, so send fewer at once",
+        )
     draft.given["prompts"] = draft.given["shape.items"]  # what is wrong with a prompt is an item's
     is_item_first, has_bos = values.pop("shape.item_first"), values.pop("shape.add_special")
     pairs = ((item, query) if is_item_first else (query, item) for item in items)
     values["prompts"] = tuple(_prompt(pair, has_bos) for pair in pairs)
     values |= {"max_tokens": 1, "logprobs": 0, "score_stops": True, "sampling.temperature": 0.0}
+
+
+def _num_chars(part: Part) -> int:
+    return len(part) if isinstance(part, str) else CHARS_OF_ID * len(part)
 
 
 def _prompt(pair: tuple[Part, Part], has_bos: bool) -> Prompt:
