@@ -204,8 +204,6 @@ def message(result: Result) -> str:
         ("--temperature", "nan", r"--temperature must be a number"),
         ("--top-p", "nan", r"--top-p must be a number"),
         ("--min-p", "nan", r"--min-p must be a number"),
-        ("--top-k", "9" * 20, r"--top-k must be an integer"),
-        ("--max-tokens", "9" * 20, r"--max-tokens must be an integer"),
         ("--seed", "9" * 20, r"--seed must be an integer"),
         ("-n", "9" * 20, r"-n must be an integer"),
         ("--stop", "caf\udce9", "--stop is not UTF-8"),
