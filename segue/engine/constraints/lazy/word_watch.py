@@ -12,7 +12,7 @@ from segue.engine.constraints.lazy.fitting import Fitting
 from segue.engine.constraints.lazy.words import START, Hit, Words
 from segue.engine.constraints.vocabulary import Vocabulary
 
-_MAX_MASKS = 128  # that are kept; in most text few come again and again
+_MAX_MASKS = 32  # that are kept, of some 20 KB each; in most text few come again and again
 
 
 class Free(NamedTuple):
