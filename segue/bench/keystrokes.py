@@ -79,7 +79,7 @@ def read_again(vocab: Vocab, strokes: list[tuple[str, str]], order: str) -> list
     cache, counts = PrefixCache(), []
     for slot, (before, after) in enumerate(strokes):
         infill = Infill(suffix=Prompt((after,)), order=order)  # type: ignore[arg-type]
-        tokens = lay_out(Prompt((before,)), infill, vocab, fim, ROOM).tokens
+        tokens = lay_out([Prompt((before,))], infill, vocab, fim, ROOM)[0].tokens
         match = cache.match(tokens)
         counts.append(len(tokens) - (match.length if match else 0))
         cache.insert(slot, tokens)

@@ -7,6 +7,7 @@
 After MID, one more typed character does not change the tokens before it, so those stay in the prefix cache.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from segue.engine.infill.infill_room import split
@@ -57,16 +58,34 @@ class FimPrompt(NamedTuple):
     text: str  # what the caller gave as the prompt
 
 
-def lay_out(prompt: Prompt, infill: Infill, vocab: Vocab, fim: FimTokens, room: int) -> FimPrompt:
-    """The token prompt of at most `room` tokens; if it is too long, the parts far from the cursor are dropped."""
-    family = _family(vocab, fim)
+class _Around(NamedTuple):
+    """What stands around each prompt of a request, as tokens: it is read once, however many prompts there are."""
+
+    after: list[int]
+    repo: list[int]
+    files: list[list[int]]
+    current: list[int]
+
+
+def lay_out(
+    prompts: Iterable[Prompt], infill: Infill, vocab: Vocab, fim: FimTokens, room: int
+) -> list[FimPrompt]:
+    """The token prompts of at most `room` tokens; of one that is too long, the parts far from the cursor are
+    dropped."""
     after = prompt_tokens(_as_text(infill.suffix), vocab, "suffix", is_start=False)
+    around = _Around(after, *_surroundings(infill, vocab, fim, _family(vocab, fim)))
+    return [_lay_out(prompt, around, infill, vocab, fim, room) for prompt in prompts]
+
+
+def _lay_out(
+    prompt: Prompt, around: _Around, infill: Infill, vocab: Vocab, fim: FimTokens, room: int
+) -> FimPrompt:
+    after, repo, files, current = around
     opening = _opening(prompt, vocab)
-    layout = _layout(family, infill, len(after))
+    layout = _layout(_family(vocab, fim), infill, len(after))
     before, typed = _around_line(prompt, vocab, is_split=layout == PSM_LINE)
     if opening and before[:1] == opening:
         del before[0]  # the caller's tokens already begin with BOS
-    repo, files, current = _surroundings(infill, vocab, fim, family)
     current, inside = _name_inside(vocab, fim, current)
 
     room -= _checked_size(len(opening) + len(repo) + len(current) + len(inside) + 3, room)
@@ -96,13 +115,21 @@ def end_tokens(vocab: Vocab, fim: FimTokens) -> frozenset[int]:
     return vocab.end_tokens | {t for t in (*around, *named) if t is not None}
 
 
-def lay_out_plain(prompt: Prompt, infill: Infill, vocab: Vocab, room: int) -> FimPrompt:
+def lay_out_plain(
+    prompts: Iterable[Prompt], infill: Infill, vocab: Vocab, room: int
+) -> list[FimPrompt]:
     """For models without FIM tokens: snippets are text before the prompt, and the suffix is left out."""
-    is_text = bool(prompt.parts) and isinstance(prompt.parts[0], str)
-    opening = _opening(prompt, vocab) if is_text else []
     snippets = infill.snippets
     files = [text_tokens(vocab, _block(infill, snippet), False) for snippet in snippets]
     current = text_tokens(vocab, _heading(infill), False) if _is_named(infill) else []
+    around = _Around([], [], files, current)
+    return [_lay_out_plain(prompt, around, vocab, room) for prompt in prompts]
+
+
+def _lay_out_plain(prompt: Prompt, around: _Around, vocab: Vocab, room: int) -> FimPrompt:
+    _, _, files, current = around
+    is_text = bool(prompt.parts) and isinstance(prompt.parts[0], str)
+    opening = _opening(prompt, vocab) if is_text else []
     bare = Prompt(prompt.parts, add_special=False, parse_special=prompt.parse_special)
     before = prompt_tokens(bare, vocab, is_start=not current)
     room -= _checked_size(len(opening) + len(current), room)

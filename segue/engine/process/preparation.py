@@ -69,10 +69,11 @@ class PreparationQueue:
 
 def request_size(request: CompletionRequest) -> int:
     """How many characters and token ids the preparation of the request reads."""
-    prompts = [*request.prompts]
+    prompts, size = [*request.prompts], 0
     if request.infill is not None:
         prompts.append(request.infill.suffix)
-    size = sum(len(part) for prompt in prompts for part in prompt.parts)
+        size = sum(len(each.text) + len(each.filename) for each in request.infill.snippets)
+    size += sum(len(part) for prompt in prompts for part in prompt.parts)
     sampling = request.sampling
     return size + len(sampling.allowed_token_ids or ()) + len(sampling.stop_token_ids)
 

@@ -160,7 +160,7 @@ def _read_plain(
     """The prompts of an infill request, laid out without FIM tokens and without the suffix."""
     if infill.snippets or infill.repo or infill.filename:
         _check_echo(request)
-    laid = [lay_out_plain(prompt, infill, model.vocab, room) for prompt in request.prompts]
+    laid = lay_out_plain(request.prompts, infill, model.vocab, room)
     for index, each in enumerate(laid):
         _check_length(request, index, len(each.tokens), model.capabilities.context_length)
     return _laid_out(laid, method)
@@ -177,7 +177,7 @@ def _read_fim(request: CompletionRequest, infill: Infill, model: Model) -> _Prom
         )
     _check_echo(request)
     room = _room(request, model)
-    laid = [lay_out(prompt, infill, model.vocab, fim, room) for prompt in request.prompts]
+    laid = lay_out(request.prompts, infill, model.vocab, fim, room)
     return _laid_out(laid, "fim")
 
 

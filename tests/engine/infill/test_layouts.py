@@ -22,7 +22,7 @@ def ask(suffix: str = AFTER, **fields: object) -> Infill:
 
 def lay(vocab: Vocab, infill: Infill, prompt: str = BEFORE + TYPED, room: int = 500) -> FimPrompt:
     assert vocab.fim is not None
-    return lay_out(Prompt((prompt,)), infill, vocab, vocab.fim, room)
+    return lay_out([Prompt((prompt,))], infill, vocab, vocab.fim, room)[0]
 
 
 def spell(vocab: Vocab, tokens: list[int]) -> str:
@@ -174,7 +174,7 @@ def test_snippets_are_plain_text_where_no_token_separates_files(tmp_path: Path) 
     asked = ask(snippets=(Snippet("a = 1", "a.py"),), filename="c.py")
     expected = f"--- a.py ---\na = 1\n--- c.py ---\n[<｜fim▁begin｜>]{BEFORE}{TYPED}"
     assert spell(vocab, lay(vocab, asked).tokens).startswith(expected)
-    plain = lay_out_plain(Prompt((BEFORE,)), asked, vocab, 500)
+    [plain] = lay_out_plain([Prompt((BEFORE,))], asked, vocab, 500)
     assert spell(vocab, plain.tokens) == f"--- a.py ---\na = 1\n--- c.py ---\n{BEFORE}"
     assert plain.text == BEFORE
 
@@ -186,7 +186,7 @@ def test_the_files_of_a_repository_that_no_token_names_are_named_by_it() -> None
     asked = ask(snippets=(Snippet("a\n", "a.py"),), repo="proj", filename="c.py")
     start = "[<|file_sep|>]proj/a.py\na\n[<|file_sep|>]proj/c.py\n[<|fim_prefix|>]"
     assert spell(NoRepo(), lay(NoRepo(), asked).tokens).startswith(start)
-    plain = lay_out_plain(Prompt((BEFORE,)), ask(repo="proj"), FakeVocab(), 500)
+    [plain] = lay_out_plain([Prompt((BEFORE,))], ask(repo="proj"), FakeVocab(), 500)
     assert spell(FakeVocab(), plain.tokens) == f"--- proj/untitled ---\n{BEFORE}"
 
 
@@ -243,7 +243,7 @@ def test_a_callers_own_bos_is_not_doubled() -> None:
         adds_bos = True
 
     vocab = WithBos()
-    laid = lay_out(Prompt(((vocab.bos, 97),)), ask("b"), vocab, FakeVocab.fim or _no(), 100)
+    [laid] = lay_out([Prompt(((vocab.bos, 97),))], ask("b"), vocab, FakeVocab.fim or _no(), 100)
     assert spell(vocab, laid.tokens) == (
         "[<|begin|>][<|fim_prefix|>]a[<|fim_suffix|>]b[<|fim_middle|>]"
     )
@@ -266,8 +266,33 @@ def test_the_start_of_a_file_begins_with_bos(tmp_path: Path, has_fim: bool) -> N
     path = write_tiny_gguf(tmp_path / "x.gguf", fim=has_fim, add_bos=True)
     vocab, start = LlamaVocab(path), Prompt(("",))
     if vocab.fim is None:
-        tokens = lay_out_plain(start, ask(), vocab, 500).tokens
+        tokens = lay_out_plain([start], ask(), vocab, 500)[0].tokens
         assert spell(vocab, tokens) == "[<|endoftext|>]"
     else:
-        tokens = lay_out(start, ask(), vocab, vocab.fim, 500).tokens
+        tokens = lay_out([start], ask(), vocab, vocab.fim, 500)[0].tokens
         assert spell(vocab, tokens).startswith("[<|endoftext|>][<|fim_prefix|>][<|fim_suffix|>]")
+
+
+class Counting(FakeVocab):
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[str] = []
+
+    def tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        self.read.append(text)
+        return super().tokenize(text, add_special, parse_special)
+
+
+@pytest.mark.parametrize("has_fim", [True, False])
+def test_what_stands_around_is_read_once_for_all_prompts(has_fim: bool) -> None:
+    """It may be megabytes, and of prompts there may be a thousand."""
+    vocab, prompts = Counting(), [Prompt((text,)) for text in ("one", "two", "three")]
+    infill = ask("after", snippets=(Snippet("other", "o.py"),), filename="f.py")
+    if has_fim:
+        laid = lay_out(prompts, infill, vocab, vocab.fim or _no(), 500)
+    else:
+        laid = lay_out_plain(prompts, infill, vocab, 500)
+    assert [each.text for each in laid] == ["one", "two", "three"]
+    assert len({len(each.tokens) for each in laid}) == 2
+    for text in ("other", "f.py", *(["after"] if has_fim else [])):
+        assert sum(text in read for read in vocab.read) == 1, vocab.read

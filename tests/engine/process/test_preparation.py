@@ -3,7 +3,9 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from segue.bounds import SMALL_PREPARATION
-from segue.engine.process.preparation import PreparationQueue
+from segue.engine.process.preparation import PreparationQueue, request_size
+from segue.types import Infill, Prompt, Snippet
+from tests.engine.harness import ask
 from tests.support.waiting import PATIENCE_S
 
 LARGE = SMALL_PREPARATION + 1
@@ -56,3 +58,12 @@ def test_large_ones_take_turns_by_key() -> None:
     assert rig.begun.empty() or rig.next() == "c1"
     for end in ends:
         end()
+
+
+def test_all_that_is_read_counts() -> None:
+    """Also what stands around a gap: else a large request would hold up the small ones."""
+    around = Infill(
+        suffix=Prompt(("1234",)), snippets=(Snippet("12345678", "12"), Snippet("1", ""))
+    )
+    assert request_size(ask("12")) == 2
+    assert request_size(ask("12", infill=around)) == 2 + 4 + 10 + 1
