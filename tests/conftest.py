@@ -28,7 +28,7 @@ settings.load_profile("segue")
 
 # What a user has set for himself must not reach the tests, nor the servers that they start: but for the folders of
 # models and compiled kernels, the flavour these are compiled for, a browser, and how the tests on vLLM measure.
-_OTHERS = ("SEGUE_", "HF_", "LLAMA_ARG_")
+_OTHERS = ("SEGUE_", "HF_", "LLAMA_ARG_", "OTEL_")
 _KEPT = ("SEGUE_CACHE", "SEGUE_CPU", "SEGUE_CHROMIUM", "SEGUE_VLLM_", "HF_HOME")
 
 

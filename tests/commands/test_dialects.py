@@ -64,9 +64,9 @@ def test_one_dialect() -> None:
 
 def test_the_document_is_what_the_tables_say() -> None:
     """Run `segue dialects --markdown > docs/dialects.md` after changing a table."""
-    assert (DOCS / "dialects.md").read_text() == run("--markdown")
+    assert (DOCS / "dialects.md").read_text("utf-8") == run("--markdown")
 
 
 def test_the_document_on_sampling_is_what_the_tables_say() -> None:
     """Run `segue dialects --sampling > docs/sampling.md` after changing a table or a step."""
-    assert (DOCS / "sampling.md").read_text() == run("--sampling")
+    assert (DOCS / "sampling.md").read_text("utf-8") == run("--sampling")

@@ -142,7 +142,7 @@ def test_flags_whose_names_begin_alike_are_told_apart() -> None:
 
 @pytest.mark.parametrize("file", MOVING, ids=lambda file: file.stem)
 def test_every_flag_in_the_documents_is_ours_or_has_an_answer(file: Path) -> None:
-    rows = [line for line in file.read_text().splitlines() if line.startswith("| ")]
+    rows = [line for line in file.read_text("utf-8").splitlines() if line.startswith("| ")]
     flags = {
         flag
         for row in rows

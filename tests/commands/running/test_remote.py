@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -161,7 +162,7 @@ def test_who_waits_for_a_server_can_be_interrupted() -> None:
 
 def test_a_key_that_no_header_carries_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("schlüssel", "日", "a\nb"):
-        monkeypatch.setenv("SEGUE_API_KEY", key)
+        monkeypatch.setenv("SEGUE_API_KEY", os.fsdecode(key.encode()))  # in any locale
         assert message(ask("http://127.0.0.1:1", "x")).startswith("SEGUE_API_KEY has a character")
 
 

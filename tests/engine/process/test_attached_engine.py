@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -17,17 +16,17 @@ from segue.runners.fake import FakeLoader
 from segue.types import Delta
 from tests.engine.harness import Bench, ask
 from tests.engine.process.asking import ENDLESS, fold, next_failed, until_all_are_over
+from tests.support.sockets import needs_unix_sockets, place
 from tests.support.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Unix domain sockets")
+pytestmark = needs_unix_sockets
 
 
 @contextlib.asynccontextmanager
 async def running(
-    folder: Path, num_attached: int, loader: FakeLoader | None = None
+    num_attached: int, loader: FakeLoader | None = None
 ) -> AsyncIterator[tuple[Supervisor, list[AttachedEngine]]]:
-    path = str(folder / "socket")
-    with socket.socket(socket.AF_UNIX) as listener:
+    with place() as path, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
         supervisor = Supervisor(loader or FakeLoader(), chunk_rows=64, listener=listener)
@@ -42,10 +41,10 @@ async def running(
             await supervisor.close()
 
 
-def test_every_process_gets_the_schedulers_own_answers(tmp_path: Path) -> None:
+def test_every_process_gets_the_schedulers_own_answers() -> None:
     async def main() -> None:
         asked = [ask(f"prompt {i}", n=2, max_tokens=8, logprobs=2) for i in range(12)]
-        async with running(tmp_path, 3) as (supervisor, attached):
+        async with running(3) as (supervisor, attached):
             stories = await asyncio.gather(
                 *(fold(attached[i % 3], request) for i, request in enumerate(asked))
             )
@@ -64,9 +63,9 @@ def test_every_process_gets_the_schedulers_own_answers(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_process_that_leaves_takes_its_requests_with_it_and_no_others(tmp_path: Path) -> None:
+def test_a_process_that_leaves_takes_its_requests_with_it_and_no_others() -> None:
     async def main() -> None:
-        async with running(tmp_path, 2, ENDLESS) as (supervisor, (leaver, stayer)):
+        async with running(2, ENDLESS) as (supervisor, (leaver, stayer)):
             gone = [leaver.submit(ask(f"{i}", max_tokens=None)) for i in range(3)]
             kept = stayer.submit(ask("kept", max_tokens=None))
             for stream in (*gone, kept):
@@ -84,9 +83,9 @@ def test_a_process_that_leaves_takes_its_requests_with_it_and_no_others(tmp_path
     asyncio.run(main())
 
 
-def test_a_killed_worker_is_told_to_every_process_and_comes_back_for_all(tmp_path: Path) -> None:
+def test_a_killed_worker_is_told_to_every_process_and_comes_back_for_all() -> None:
     async def main() -> None:
-        async with running(tmp_path, 2, ENDLESS) as (supervisor, attached):
+        async with running(2, ENDLESS) as (supervisor, attached):
             streams = [
                 each.submit(ask(f"{i}", max_tokens=None)) for each in attached for i in range(4)
             ]
@@ -109,9 +108,9 @@ def test_a_killed_worker_is_told_to_every_process_and_comes_back_for_all(tmp_pat
     asyncio.run(main())
 
 
-def test_closing_waits_for_open_requests(tmp_path: Path) -> None:
+def test_closing_waits_for_open_requests() -> None:
     async def main() -> None:
-        async with running(tmp_path, 1) as (_, (engine,)):
+        async with running(1) as (_, (engine,)):
             reading = asyncio.create_task(fold(engine, ask("x", max_tokens=200)))
             while engine.is_idle:
                 await asyncio.sleep(0)
@@ -123,9 +122,9 @@ def test_closing_waits_for_open_requests(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_closing_waits_for_open_calls(tmp_path: Path) -> None:
+def test_closing_waits_for_open_calls() -> None:
     async def main() -> None:
-        async with running(tmp_path, 1) as (_, (engine,)):
+        async with running(1) as (_, (engine,)):
             tokenizing = asyncio.create_task(engine.tokenize("0", True, True))
             while engine.is_idle:
                 await asyncio.sleep(0)

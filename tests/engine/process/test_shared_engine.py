@@ -19,17 +19,17 @@ from segue.runners.fake import LISTS, FakeLoader
 from segue.types import Delta, SlotAction
 from tests.engine.harness import Bench, ask
 from tests.engine.process.asking import ENDLESS, fold, next_failed, until_all_are_over
+from tests.support.sockets import needs_unix_sockets, place
 from tests.support.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Unix domain sockets")
+pytestmark = needs_unix_sockets
 
 
 @contextlib.asynccontextmanager
 async def running(
-    folder: Path, loader: FakeLoader | None = None
+    loader: FakeLoader | None = None,
 ) -> AsyncIterator[tuple[Supervisor, SharedEngine, list[AttachedEngine]]]:
-    path = str(folder / "socket")
-    with socket.socket(socket.AF_UNIX) as listener:
+    with place() as path, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
         engine = Supervisor(loader or FakeLoader(), chunk_rows=64)
@@ -47,10 +47,10 @@ async def running(
         assert Path(path).exists()  # for the next engine of the model
 
 
-def test_every_process_gets_the_engines_own_answers(tmp_path: Path) -> None:
+def test_every_process_gets_the_engines_own_answers() -> None:
     async def main() -> None:
         asked = [ask(f"prompt {i}", n=2, max_tokens=8, logprobs=2) for i in range(12)]
-        async with running(tmp_path) as (engine, host, attached):
+        async with running() as (engine, host, attached):
             stories = await asyncio.gather(
                 *(fold(attached[i % 2], request) for i, request in enumerate(asked))
             )
@@ -75,9 +75,9 @@ def test_every_process_gets_the_engines_own_answers(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_lost_process_and_a_cancelled_request_end_in_the_engine(tmp_path: Path) -> None:
+def test_a_lost_process_and_a_cancelled_request_end_in_the_engine() -> None:
     async def main() -> None:
-        async with running(tmp_path, ENDLESS) as (engine, host, (leaver, stayer)):
+        async with running(ENDLESS) as (engine, host, (leaver, stayer)):
             gone = [leaver.submit(ask(f"{i}", max_tokens=None)) for i in range(3)]
             kept = stayer.submit(ask("kept", max_tokens=None))
             for stream in (*gone, kept):
@@ -94,9 +94,9 @@ def test_a_lost_process_and_a_cancelled_request_end_in_the_engine(tmp_path: Path
     asyncio.run(main())
 
 
-def test_an_engine_that_died_is_told_to_all_and_comes_back_for_all(tmp_path: Path) -> None:
+def test_an_engine_that_died_is_told_to_all_and_comes_back_for_all() -> None:
     async def main() -> None:
-        async with running(tmp_path, ENDLESS) as (engine, _, attached):
+        async with running(ENDLESS) as (engine, _, attached):
             streams = [
                 each.submit(ask(f"{i}", max_tokens=None)) for each in attached for i in range(3)
             ]
@@ -121,12 +121,12 @@ def test_an_engine_that_died_is_told_to_all_and_comes_back_for_all(tmp_path: Pat
 
 
 def test_one_that_does_not_read_is_disconnected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shared_engine, "MOST_BEHIND", 100_000)
 
     async def main() -> None:
-        async with running(tmp_path, ENDLESS) as (engine, _, (lazy, other)):
+        async with running(ENDLESS) as (engine, _, (lazy, other)):
             stream = lazy.submit(ask("x", max_tokens=None, n=32, logprobs=5))
             await anext(stream)
             assert lazy._writer is not None

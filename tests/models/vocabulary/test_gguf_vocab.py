@@ -77,7 +77,7 @@ def test_the_embedded_model_has_the_same_tokens(embedded: Both, text: str) -> No
 def test_long_texts_have_the_same_tokens(embedded: Both) -> None:
     source = Path(__file__).parents[3] / "docs" / "architecture.md"
     for text in (
-        source.read_text(),
+        source.read_text("utf-8"),
         "ab" * 10_000,
         "<|im_end|>x " * 2_000,
         "1" * 10_000,
