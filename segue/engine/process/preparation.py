@@ -75,6 +75,8 @@ def request_size(request: CompletionRequest) -> int:
         size = sum(len(each.text) + len(each.filename) for each in request.infill.snippets)
     size += sum(len(part) for prompt in prompts for part in prompt.parts)
     sampling = request.sampling
+    texts = (*request.preserved, *(text for text, _ in sampling.text_bias), *sampling.bad_words)
+    size += sum(map(len, texts))
     return size + len(sampling.allowed_token_ids or ()) + len(sampling.stop_token_ids)
 
 

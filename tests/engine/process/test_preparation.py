@@ -4,7 +4,7 @@ from queue import SimpleQueue
 
 from segue.bounds import SMALL_PREPARATION
 from segue.engine.process.preparation import PreparationQueue, request_size
-from segue.types import Infill, Prompt, Snippet
+from segue.types import Infill, Prompt, Sampling, Snippet
 from tests.engine.harness import ask
 from tests.support.waiting import PATIENCE_S
 
@@ -61,9 +61,12 @@ def test_large_ones_take_turns_by_key() -> None:
 
 
 def test_all_that_is_read_counts() -> None:
-    """Also what stands around a gap: else a large request would hold up the small ones."""
+    """Also what stands around a gap, and texts whose tokens are looked up: else a large request would hold up the
+    small ones."""
     around = Infill(
         suffix=Prompt(("1234",)), snippets=(Snippet("12345678", "12"), Snippet("1", ""))
     )
     assert request_size(ask("12")) == 2
     assert request_size(ask("12", infill=around)) == 2 + 4 + 10 + 1
+    biased = Sampling(text_bias=(("123", 1.0), ("4", 2.0)), bad_words=("12",))
+    assert request_size(ask("12", sampling=biased, preserved=("12345",))) == 2 + 4 + 2 + 5
