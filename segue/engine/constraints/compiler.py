@@ -53,6 +53,8 @@ _TOO_LONG = (
     "lexer precomputation failed"  # its words too, which name limits that no caller can change
 )
 _TOO_MUCH = "too much work"
+_WHOLE_REGEX = "at 1(8): "  # the place of one that is all of a grammar: says nothing
+_SHOWN_CHARS = 20  # of a regular expression, from where it is wrong
 _LAZY_ADVICE = (
     "; patterns that may begin within each other are dear, and so are texts beside a pattern or before a grammar that "
     "names tokens: let them begin alike, with what is rare in them, such as <call:, or have texts and tokens alone"
@@ -216,7 +218,22 @@ def reason(error: str) -> str:
         return "it is too ambiguous: there are too many ways to read what may come next"
     if error.startswith(_TOO_LONG):
         return "it takes too much work to find what may come first"
-    return error.split("\n<", 1)[0].split("<backtrace>", 1)[0].strip()[:1000]
+    said = _wrong_regex(error) or error.split("\n<", 1)[0].split("<backtrace>", 1)[0]
+    return said.strip()[:1000]
+
+
+def _wrong_regex(error: str) -> str:
+    """Where in the grammar, why, and where in the expression, which itself may be long; nothing of other errors."""
+    place, is_regex, rest = error.partition("invalid regex ")
+    _, is_told, told = rest.partition(" (in regex): ")
+    if not (is_regex and is_told):
+        return ""
+    first, *lines = told.split("\n")
+    if first != "regex parse error:" or len(lines) < 3:
+        return f"{place}{first}"
+    expression, marks, why = lines[:3]
+    at = expression[marks.find("^") :][:_SHOWN_CHARS]
+    return f"{place}{why.removeprefix('error: ')}, at " + (f'"{at}"' if at else "the end")
 
 
 def _size(written: GrammarText) -> int:
@@ -265,7 +282,8 @@ class Compiler:
             raise InvalidField(f"{error.param}: {error}", error.param.partition("[")[0]) from None
         except GrammarError as error:
             advice = _LAZY_ADVICE if constraint.triggers and _TOO_MUCH in f"{error}" else ""
-            said = f"{constraint.param}{constraint.within}: {error}{advice}{read_as(constraint)}"
+            why = f"{error}".removeprefix(_WHOLE_REGEX if constraint.kind == "regex" else "")
+            said = f"{constraint.param}{constraint.within}: {why}{advice}{read_as(constraint)}"
             raise InvalidField(said, constraint.param) from None
         self._keep(constraint, grammar, _size(written))
         return grammar

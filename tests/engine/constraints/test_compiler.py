@@ -12,7 +12,7 @@ from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.seam import Vocab
 from segue.errors import InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
-from segue.types import Constraint
+from segue.types import Constraint, ConstraintKind
 from tests.engine.constraints.guided import regex
 
 
@@ -74,6 +74,53 @@ def test_an_error_says_for_which_language_a_grammar_was_taken(text: str, languag
     compiler = Compiler(FakeVocab(), VOCAB_SIZE)
     with pytest.raises(InvalidField, match=language):
         compiler.compile(Constraint(kind="grammar", value=text, param="grammar"))
+
+
+@pytest.fixture(scope="module")
+def shared() -> Compiler:
+    return Compiler(FakeVocab(), VOCAB_SIZE)
+
+
+def refused(shared: Compiler, kind: ConstraintKind, value: str) -> str:
+    with pytest.raises(InvalidField) as error:
+        shared.compile(Constraint(kind=kind, value=value, param=kind))
+    return error.value.message
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("ab[0-9", 'unclosed character class, at "[0-9"'),
+        ("a{3,1}", 'invalid repetition count range, the start must be <= the end, at "{3,1}"'),
+        ("é/\n[", 'unclosed character class, at "["'),
+        ("(?P<x", "unclosed capture group name, at the end"),
+        (
+            "(?=a)b" + 30 * "c",
+            "look-around, including look-ahead and look-behind, is not supported, at "
+            '"(?=a)bcccccccccccccc"',
+        ),
+        ("(?P<a>b)(?P<a>c)", 'duplicate capture group name, at "a>b)(?P<a>c)"'),
+        ("x\\by", "lookarounds not supported yet; WordUnicode in regex /x\\by/"),
+    ],
+)
+def test_what_is_wrong_with_an_expression_is_said_and_where(
+    shared: Compiler, expression: str, told: str
+) -> None:
+    """Before it came the expression twice, and a grammar that the caller never wrote."""
+    assert refused(shared, "regex", expression) == f"regex: {told}"
+
+
+def test_a_long_one_does_not_push_the_reason_away(shared: Compiler) -> None:
+    """Messages end after 1,000 characters, and the expression came first."""
+    assert refused(shared, "regex", "(a|b)" * 400 + "[") == (
+        'regex: unclosed character class, at "["'
+    )
+    assert "lookarounds not supported" in refused(shared, "regex", "(a|b)" * 400 + "\\b")
+
+
+def test_in_a_grammar_its_place_is_said_too(shared: Compiler) -> None:
+    text = 'start: a\na: "x" /[b/'
+    assert refused(shared, "lark", text) == 'lark: at 2(4): unclosed character class, at "[b"'
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory in use from /proc")
