@@ -90,7 +90,7 @@ def control_groups(controller: str, root: Path) -> Iterator[Path]:
 def lines(path: Path) -> list[str]:
     """Of a file; none if it cannot be read."""
     try:
-        return path.read_text().splitlines()
+        return path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return []
 

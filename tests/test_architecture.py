@@ -241,7 +241,7 @@ class Facts(NamedTuple):
 
 @functools.cache
 def facts(name: str) -> Facts:
-    source = MODULES[name].read_text()
+    source = MODULES[name].read_text("utf-8")
     tree = ast.parse(source)
     nodes = list(ast.walk(tree))
     return Facts(
@@ -312,7 +312,7 @@ def test_libraries_have_one_owner() -> None:
 
 
 def test_what_is_imported_is_installed_with_segue() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     needed = {Requirement(each).name.replace("-", "_") for each in project["dependencies"]}
     known = sys.stdlib_module_names | needed | {"segue"}
     for name in MODULES:
@@ -352,9 +352,16 @@ def test_a_dialect_has_at_most_one_parent() -> None:
 
 def test_files_of_tests_stay_small() -> None:
     lengths = {
-        path: len(path.read_text().splitlines()) for path in Path(__file__).parent.rglob("*.py")
+        path: len(path.read_text("utf-8").splitlines())
+        for path in Path(__file__).parent.rglob("*.py")
     }
     assert not {str(path): length for path, length in lengths.items() if length > MAX_LINES}
+
+
+def test_files_are_read_in_an_encoding_that_is_named() -> None:
+    """Else it is the locale's: documents are in UTF-8 wherever the tests run."""
+    ours = [*MODULES.values(), *Path(__file__).parent.rglob("*.py")]
+    assert not [path for path in ours if ".read_text" + "()" in path.read_text("utf-8")]
 
 
 def test_files_and_functions_stay_small() -> None:

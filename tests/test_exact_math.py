@@ -190,7 +190,7 @@ ALLOWED = {"np.bitwise_count(allowed).sum"}
 
 def calls(path: Path) -> list[str]:
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in BANNED:
                 found.append(ast.unparse(node.func))

@@ -67,7 +67,7 @@ def _patterns() -> Iterator[Pattern]:
     for path in sorted(PACKAGE.rglob("*.py")):
         if path in OTHERS or path.parent in OTHERS:
             continue
-        source = path.read_text()
+        source = path.read_text("utf-8")
         if not re.search(r"\bre\.", source):
             continue  # most modules: walking their trees would take seconds of every worker
         tree = ast.parse(source)

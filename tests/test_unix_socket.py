@@ -107,7 +107,7 @@ def test_a_file_is_not_replaced(path: str) -> None:
     Path(path).write_text("precious")
     with pytest.raises(SetupError, match="a file is there that is no socket"), listening(path):
         pass
-    assert Path(path).read_text() == "precious"
+    assert Path(path).read_text("utf-8") == "precious"
 
 
 def test_a_link_is_not_followed(path: str) -> None:

@@ -96,7 +96,7 @@ class _Kept:
 
     def read(self, state: str) -> str | None:
         with contextlib.suppress(OSError, ValueError):
-            known, digest = self._place.read_text().rsplit(" ", 1)
+            known, digest = self._place.read_text("utf-8").rsplit(" ", 1)
             if known == state and len(bytes.fromhex(digest)) == 32:
                 return digest
         return None

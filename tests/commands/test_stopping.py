@@ -52,7 +52,7 @@ def test_pip_ends_with_the_command_that_started_it(tmp_path: Path, number: signa
     assert pulling.returncode == -number
     assert b"Traceback" not in said
     with pytest.raises(ProcessLookupError):
-        os.kill(int(started.read_text()), 0)
+        os.kill(int(started.read_text("utf-8")), 0)
     assert not list(cache.glob("models/.fetch-*"))
 
 

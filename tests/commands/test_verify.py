@@ -28,7 +28,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> str:
     file = tmp_path_factory.mktemp("receipts") / "receipt.json"
     asked = ["complete", "The sea", "--max-tokens", "20", "--seed", "3", "--save", str(file)]
     assert run(*asked).exit_code == 0
-    return file.read_text()
+    return file.read_text("utf-8")
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def receipt(written: str, tmp_path: Path) -> Path:
 
 
 def test_a_receipt_holds_request_answer_and_fingerprint(receipt: Path) -> None:
-    kept = json.loads(receipt.read_text())
+    kept = json.loads(receipt.read_text("utf-8"))
     assert kept["request"]["prompt"] == "The sea"
     assert isinstance(kept["request"]["seed"], int)
     assert "stream" not in kept["request"]
@@ -71,7 +71,7 @@ def test_a_server_is_asked_for_the_model_that_is_named(receipt: Path) -> None:
 def test_the_first_token_that_differs_is_told_and_why(
     receipt: Path, fingerprint: str | None, word: str
 ) -> None:
-    kept = json.loads(receipt.read_text())
+    kept = json.loads(receipt.read_text("utf-8"))
     choice = kept["answer"]["choices"][0]
     choice["tokens"][7] += 1
     choice["text"] = choice["text"][:7] + "§" + choice["text"][8:]

@@ -82,7 +82,7 @@ def flags_of(words: list[str]) -> set[str]:
 
 
 def documents(name: str) -> list[Any]:
-    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
+    return list(yaml.safe_load_all((DEPLOY / name).read_text("utf-8")))
 
 
 def test_kubernetes() -> None:
@@ -114,13 +114,13 @@ def test_compose() -> None:
     assert flags_of(service["command"]) <= FLAGS
     assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
     [secret] = content["secrets"].values()
-    told = (DEPLOY / "compose.yaml").read_text().splitlines()[0]
+    told = (DEPLOY / "compose.yaml").read_text("utf-8").splitlines()[0]
     assert f"deploy/{Path(secret['file'])}" in told, "files are looked for beside the compose file"
     assert float(service["stop_grace_period"].rstrip("s")) > config.Settings().drain_timeout_s
 
 
 def test_the_dockerfile_is_of_good_form() -> None:
-    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    text = (DEPLOY / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
     steps = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
     names = [name for name, _ in steps]
     known = "FROM WORKDIR COPY RUN USER ENV VOLUME EXPOSE HEALTHCHECK STOPSIGNAL ENTRYPOINT CMD"
@@ -143,7 +143,7 @@ def test_the_dockerfile_is_of_good_form() -> None:
 def test_dockers_health_check_asks_the_port_that_is_set_and_no_proxy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    text = (DEPLOY / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
     [check] = re.findall(r"^HEALTHCHECK .* CMD (.+)$", text, re.M)
     python, option, code = json.loads(check)
     assert (python, option) == ("python", "-c")
@@ -183,7 +183,7 @@ def told() -> str:
 
 
 def test_every_figure_of_the_dashboard_is_told_by_the_server(told: str) -> None:
-    board = json.loads((DEPLOY / "grafana.json").read_text())
+    board = json.loads((DEPLOY / "grafana.json").read_text("utf-8"))
     names = {
         name
         for panel in board["panels"]

@@ -12,7 +12,7 @@ from segue.server.app import mounts_of, public_paths
 from segue.server.playground.paths import PUBLIC_PATHS
 
 ROOT = Path(__file__).parent.parent.parent
-TEXT = (ROOT / "docs" / "reliability.md").read_text()
+TEXT = (ROOT / "docs" / "reliability.md").read_text("utf-8")
 REFERENCES = sorted(set(re.findall(r"tests/[\w/]+\.py(?:::\w+)?", TEXT)))
 FLAGS = sorted(set(re.findall(r"`(--[a-z-]+)", TEXT)))
 
@@ -20,7 +20,7 @@ FLAGS = sorted(set(re.findall(r"`(--[a-z-]+)", TEXT)))
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_every_test_that_is_named_exists(reference: str) -> None:
     path, _, name = reference.partition("::")
-    source = (ROOT / path).read_text()
+    source = (ROOT / path).read_text("utf-8")
     assert not name or f"def {name}(" in source
 
 
@@ -45,7 +45,7 @@ OF_NOW = [path for path in DOCUMENTS if path.name != "CHANGELOG.md"]
 
 
 def without_code(path: Path) -> str:
-    return re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    return re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
 
 
 def anchors(path: Path) -> set[str]:
@@ -83,5 +83,5 @@ def test_every_file_and_folder_that_is_named_exists(document: Path) -> None:
 
 @pytest.mark.parametrize("document", OF_NOW, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_module_that_is_run_exists(document: Path) -> None:
-    for module in re.findall(r"python -m ((?:segue|tests)[\w.]*\w)", document.read_text()):
+    for module in re.findall(r"python -m ((?:segue|tests)[\w.]*\w)", document.read_text("utf-8")):
         assert importlib.util.find_spec(module), module

@@ -44,7 +44,7 @@ FILES = {"texts.txt": "The sea\n", "pairs.jsonl": '{"text": "The sea"}\n', "mode
 
 
 def blocks(name: str) -> list[tuple[str, str]]:
-    return BLOCK.findall((ROOT / name).read_text())
+    return BLOCK.findall((ROOT / name).read_text("utf-8"))
 
 
 CASES = [pytest.param(name, id=name) for name in DOCUMENTS]
@@ -76,7 +76,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def check_served(notes: Path) -> None:
     for note in notes.iterdir():
-        serve, *arguments = note.read_text().splitlines()
+        serve, *arguments = note.read_text("utf-8").splitlines()
         read = [serve, "--print-config", *arguments]
         result = CliRunner().invoke(cli, read, env={"SEGUE_RUNNER": "fake"})
         assert result.exit_code == 0, (read, result.output, result.exception)
@@ -123,7 +123,7 @@ BENCH = {name for each in bench.params for name in each.opts} | {"--url"}
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_flag_of_ours_exists(page: Path) -> None:
     """In pages about another system only the right column of a table and the lines below it are about us."""
-    text = page.read_text()
+    text = page.read_text("utf-8")
     ours = "\n".join(
         line.rpartition(" | ")[2] if line.startswith("| ") else line for line in text.splitlines()
     )
@@ -134,7 +134,9 @@ def test_every_flag_of_ours_exists(page: Path) -> None:
 
 def test_there_is_a_page_for_each_of_the_six() -> None:
     addresses = [
-        page.read_text().split("**Base URL**")[1] for page in PAGES if page.parent.name == "from"
+        page.read_text("utf-8").split("**Base URL**")[1]
+        for page in PAGES
+        if page.parent.name == "from"
     ]
     named = {name for text in addresses for name in re.findall(r"8080/(\w+)", text)[:1]}
     assert named == {dialect.name for dialect in DIALECTS} - {"openai"}

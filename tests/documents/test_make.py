@@ -13,7 +13,7 @@ import pytest
 from tests.support.installed import elsewhere, missing
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def test_this_environment_has_all_that_is_asked_for() -> None:

@@ -52,7 +52,7 @@ PLATFORMS_WITH_KERNELS = {
 def test_the_compiler_of_kernels_is_asked_for_where_it_has_wheels(
     platform: tuple[str, str, str],
 ) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     [marker] = [
         known.marker
         for known in map(Requirement, project["dependencies"])
@@ -66,7 +66,7 @@ def test_the_compiler_of_kernels_is_asked_for_where_it_has_wheels(
 
 
 def test_every_dependency_names_the_oldest_version_that_it_was_tested_with() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     requirements = project["dependencies"] + project["optional-dependencies"]["otel"]
     named = {pin.partition("==")[0] for pin in oldest(requirements)}
     assert named == {

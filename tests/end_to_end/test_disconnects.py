@@ -58,7 +58,7 @@ async def storm(live: Live, num_clients: int, seed: int) -> None:
 
 
 def private_kib(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
+    status = Path(f"/proc/{pid}/status").read_text("latin-1")
     wanted = ("RssAnon:", "VmSwap:")
     return sum(int(line.split()[1]) for line in status.splitlines() if line.startswith(wanted))
 

@@ -48,7 +48,7 @@ def test_keys_are_never_said(guarded: Served) -> None:
     assert SECRET not in said
     assert TOKEN not in said
     if Path("/proc").exists():
-        shown = Path(f"/proc/{guarded.process.pid}/cmdline").read_text()
+        shown = Path(f"/proc/{guarded.process.pid}/cmdline").read_text("latin-1")
         assert SECRET not in shown
 
 
@@ -91,7 +91,9 @@ def test_one_port_is_open_and_no_other(guarded: Served) -> None:
                 inodes |= {target[8:-1]} if target.startswith("socket:[") else set()
     listening = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6"):
-        for line in Path(table).read_text().splitlines()[1:] if Path(table).exists() else ():
+        for line in (
+            Path(table).read_text("latin-1").splitlines()[1:] if Path(table).exists() else ()
+        ):
             fields = line.split()
             if fields[9] in inodes and (fields[3] == "0A" or "udp" in table):
                 listening.add(int(fields[1].rpartition(":")[2], 16))
@@ -103,7 +105,7 @@ def children(pid: int) -> list[int]:
     found = []
     for stat in stats:
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
+            fields = stat.read_text("latin-1").rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[1]) == pid:
@@ -182,7 +184,7 @@ def test_no_worker_outlives_a_killed_server() -> None:
 
 def is_alive(pid: int) -> bool:
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = Path(f"/proc/{pid}/stat").read_text("latin-1").rpartition(")")[2].split()[0]
     except OSError:
         return False
     return state != "Z"

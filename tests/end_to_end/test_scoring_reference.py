@@ -56,7 +56,7 @@ def test_agrees_within_the_bound_of_quantisation(
     reference: Reference, client: httpx2.Client
 ) -> None:
     differences: list[float] = []
-    for line in TEXTS.read_text().splitlines():
+    for line in TEXTS.read_text("utf-8").splitlines():
         asked = {"prompt": json.loads(line)["text"]}
         tokens = client.post("/tokenize", json=asked).json()["tokens"]
         answer = client.post(

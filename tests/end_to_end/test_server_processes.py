@@ -53,8 +53,8 @@ def worker_pid(served: Served) -> int:
     mine = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
-            command = (stat.parent / "cmdline").read_text()
+            fields = stat.read_text("latin-1").rpartition(")")[2].split()
+            command = (stat.parent / "cmdline").read_text("latin-1")
         except OSError:
             continue
         if int(fields[1]) == served.process.pid and "spawn_main" in command:
@@ -66,7 +66,7 @@ def worker_pid(served: Served) -> int:
 def is_alive(pid: int) -> bool:
     """Who has ended may still be listed, if nobody asks how."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text("latin-1").rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 

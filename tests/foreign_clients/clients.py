@@ -89,7 +89,9 @@ def guidellm() -> str:
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
         if done.returncode:
             raise AssertionError((done.stdout + done.stderr)[-800:])
-        [benchmark] = json.loads((Path(folder) / "benchmarks.json").read_text())["benchmarks"]
+        [benchmark] = json.loads((Path(folder) / "benchmarks.json").read_text("utf-8"))[
+            "benchmarks"
+        ]
     totals = benchmark["metrics"]["request_totals"]
     if (totals["successful"], totals["total"]) != (2, 2):
         raise AssertionError(f"of its two requests: {totals}")

@@ -51,7 +51,7 @@ class Run:
 
 
 def objects(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def harness(url: str, output: Path, model: str, arguments: str, tasks: str) -> Run:
@@ -69,7 +69,7 @@ def harness(url: str, output: Path, model: str, arguments: str, tasks: str) -> R
         task: [parsed for path in output.rglob(f"samples_{task}_*") for parsed in objects(path)]
         for task in tasks.split(",")
     }
-    return Run(json.loads(report.read_text())["results"], samples)
+    return Run(json.loads(report.read_text("utf-8"))["results"], samples)
 
 
 REMOTE = "base_url=URL/v1/completions,tokenizer_backend=remote"

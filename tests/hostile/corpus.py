@@ -132,5 +132,5 @@ def cases() -> list[Case]:
     return [
         Case(**fields)
         for file in sorted(folder.glob("*.json"))
-        for fields in json.loads(file.read_text())
+        for fields in json.loads(file.read_text("utf-8"))
     ]

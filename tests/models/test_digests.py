@@ -61,7 +61,7 @@ def test_a_damaged_note_is_made_again(model: Path, tmp_path: Path, damage: bytes
     [note] = (tmp_path / "digests").iterdir()
     note.write_bytes(damage)
     assert FilesDigest([model], tmp_path).wait() == sha256(b"weights")
-    assert note.read_text().endswith(sha256(b"weights"))
+    assert note.read_text("utf-8").endswith(sha256(b"weights"))
 
 
 def test_where_nothing_can_be_kept_it_is_found_all_the_same(model: Path) -> None:

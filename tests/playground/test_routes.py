@@ -54,7 +54,7 @@ def test_every_file_is_served_and_asks_for_nothing_from_elsewhere(served: Live, 
 
 
 def test_files_stay_small_and_are_named_by_the_page_or_by_each_other() -> None:
-    texts = {name: (STATIC / name).read_text() for name in NAMES}
+    texts = {name: (STATIC / name).read_text("utf-8") for name in NAMES}
     for name, text in texts.items():
         assert len(text.splitlines()) <= 400, name
         assert name == "index.html" or any(name in other for other in texts.values())

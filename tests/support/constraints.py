@@ -21,20 +21,24 @@ Case = tuple[str, Constraint, Checker]
 
 def cases() -> Iterator[Case]:
     for path in sorted((DATA / "schemas").glob("*.json")):
-        yield f"schema-{path.stem}", _of(path, "json_schema"), _fits(json.loads(path.read_text()))
-    for number, regex in enumerate((DATA / "regexes.txt").read_text().splitlines()):
+        yield (
+            f"schema-{path.stem}",
+            _of(path, "json_schema"),
+            _fits(json.loads(path.read_text("utf-8"))),
+        )
+    for number, regex in enumerate((DATA / "regexes.txt").read_text("utf-8").splitlines()):
         constraint = Constraint(kind="regex", value=regex, param="regex")
         yield f"regex-{number}", constraint, _matches(regex)
     for path in sorted((DATA / "gbnf").glob("*.gbnf")):
         checker = path.with_suffix(".lark")
-        is_valid = _parses(checker.read_text()) if checker.exists() else _is_json
+        is_valid = _parses(checker.read_text("utf-8")) if checker.exists() else _is_json
         yield f"gbnf-{path.stem}", _of(path, "gbnf"), is_valid
     for path in sorted((DATA / "lark").glob("*.lark")):
-        yield f"lark-{path.stem}", _of(path, "lark"), _parses(path.read_text())
+        yield f"lark-{path.stem}", _of(path, "lark"), _parses(path.read_text("utf-8"))
 
 
 def _of(path: Path, kind: str) -> Constraint:
-    return Constraint(kind=kind, value=path.read_text(), param=kind)  # type: ignore[arg-type]
+    return Constraint(kind=kind, value=path.read_text("utf-8"), param=kind)  # type: ignore[arg-type]
 
 
 def _fits(schema: Any) -> Checker:

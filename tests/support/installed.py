@@ -62,5 +62,5 @@ def elsewhere(folder: Path, name: str = "segue") -> str:
 
 
 if __name__ == "__main__":
-    found = missing(tomllib.loads(PROJECT.read_text())["project"], *sys.argv[1:])
+    found = missing(tomllib.loads(PROJECT.read_text("utf-8"))["project"], *sys.argv[1:])
     sys.exit(", ".join(found) or elsewhere(PROJECT.parent) or 0)

@@ -43,7 +43,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 
 def known() -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = json.loads(FILE.read_text())
+    found: dict[str, dict[str, str]] = json.loads(FILE.read_text("utf-8"))
     return found
 
 

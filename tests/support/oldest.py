@@ -21,5 +21,5 @@ def oldest(requirements: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    project = tomllib.loads(PROJECT.read_text())["project"]
+    project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
     print("\n".join(oldest(project["dependencies"] + project["optional-dependencies"]["otel"])))

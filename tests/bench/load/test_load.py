@@ -31,7 +31,9 @@ def bench(*arguments: str) -> Result:
 
 
 def lines_of(plot: Path) -> list[ElementTree.Element]:
-    return ElementTree.fromstring(plot.read_text()).findall("{http://www.w3.org/2000/svg}polyline")
+    return ElementTree.fromstring(plot.read_text("utf-8")).findall(
+        "{http://www.w3.org/2000/svg}polyline"
+    )
 
 
 @pytest.mark.parametrize("dialect", ["openai", "llamacpp", "ollama"])
@@ -39,7 +41,7 @@ def test_every_dialect_is_measured(live: Live, tmp_path: Path, dialect: str) -> 
     file = tmp_path / "figures.json"
     result = bench(live.url, "--dialect", dialect, "--clients", "1,2", "--json", str(file))
     assert result.exit_code == 0, result.output
-    rows = json.loads(file.read_text())["figures"]
+    rows = json.loads(file.read_text("utf-8"))["figures"]
     assert [row["load"] for row in rows] == ["1 client", "2 clients"]
     assert all(row["failed"] == 0 and row["tokens_per_second"] > 0 for row in rows)
     assert rows[1]["requests"] == 8
@@ -69,7 +71,7 @@ def test_costs_over_contexts(live: Live, tmp_path: Path) -> None:
     options = ["--contexts", "8,16,32", "--svg", str(plot), "--json", str(file)]
     result = bench(live.url, *options)
     assert result.exit_code == 0, result.output
-    rows = json.loads(file.read_text())["figures"]
+    rows = json.loads(file.read_text("utf-8"))["figures"]
     assert [(row["load"], row["failed"]) for row in rows] == [
         ("8 words", 0),
         ("16 words", 0),

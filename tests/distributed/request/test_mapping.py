@@ -48,7 +48,7 @@ def test_every_field_has_one_row(rows: tuple[Row, ...], kind: type[msgspec.Struc
 
 @pytest.mark.parametrize("row", SAMPLING_ROWS + REQUEST_ROWS, ids=lambda row: row.field)
 def test_the_documentation_has_the_row(row: Row) -> None:
-    assert f"| `{row.field}` | {row.how} | {row.note} |" in DOCS.read_text()
+    assert f"| `{row.field}` | {row.how} | {row.note} |" in DOCS.read_text("utf-8")
 
 
 DRAWN_HERE: list[dict[str, Any]] = [

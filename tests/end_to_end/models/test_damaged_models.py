@@ -118,7 +118,7 @@ def test_the_server_goes_on_beside_a_model_that_cannot_be_loaded(
         beside.join(PATIENCE_S)
         assert good == [200]
         assert live.client.get("/health").status_code == 200
-    assert tries.read_text().count("tried") == 1
+    assert tries.read_text("utf-8").count("tried") == 1
 
 
 def test_pauses_grow_and_are_bounded() -> None:

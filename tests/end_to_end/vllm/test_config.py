@@ -128,7 +128,7 @@ def test_pages_are_told_what_the_folder_knows(
         info = Launch(model=str(folder), name="tiny")().info
     finally:
         envs.disable_envs_cache()
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text("utf-8"))
     assert info.origin.format == "safetensors"
     assert info.origin.num_bytes == info.size_bytes > 0
     assert info.origin.metadata[f"{info.architecture}.embedding_length"] == config["hidden_size"]

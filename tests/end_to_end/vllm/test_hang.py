@@ -76,4 +76,4 @@ def test_an_engine_that_hangs_is_told_of_and_started_again(
 def _named(name: str, pid: int) -> list[int]:
     """Of the processes that this one has started: vLLM gives them names."""
     started = descendants(pid)
-    return [each for each in started if name in Path(f"/proc/{each}/cmdline").read_text()]
+    return [each for each in started if name in Path(f"/proc/{each}/cmdline").read_text("latin-1")]

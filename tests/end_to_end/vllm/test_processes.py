@@ -119,8 +119,8 @@ def _core_pid(served: Served) -> int:
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
-            name = (stat.parent / "cmdline").read_text()
+            fields = stat.read_text("latin-1").rpartition(")")[2].split()
+            name = (stat.parent / "cmdline").read_text("latin-1")
         except OSError:
             continue
         is_ours = int(fields[1]) == served.process.pid and "tracker" not in name

@@ -13,7 +13,7 @@ from tests.support.models.tiny_gguf import write_tiny_gguf
 
 
 def test_the_project_pins_the_very_version() -> None:
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))
     pin = f"{c_api.PACKAGE}=={c_api.VERSION}"
     assert pin in project["project"]["dependencies"]
 

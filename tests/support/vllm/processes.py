@@ -22,7 +22,7 @@ def _listed() -> list[tuple[Path, list[str]]]:
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            found.append((stat, stat.read_text().rpartition(")")[2].split()))
+            found.append((stat, stat.read_text("latin-1").rpartition(")")[2].split()))
         except OSError:  # it has ended
             continue
     return found

@@ -78,9 +78,9 @@ class Cluster:
 
     def _wait_for(self, process: subprocess.Popen[bytes], node: str) -> None:
         log = self.folder / f"{node}.log"
-        while "Ray runtime started" not in log.read_text():
+        while "Ray runtime started" not in log.read_text("utf-8"):
             if process.poll() is not None:
-                raise RuntimeError(f"a node of Ray did not start:\n{log.read_text()}")
+                raise RuntimeError(f"a node of Ray did not start:\n{log.read_text('utf-8')}")
             time.sleep(0.1)
 
 

@@ -74,7 +74,7 @@ def accepts(schema: str, text: str) -> bool:
 
 
 def test_the_document_has_the_table() -> None:
-    text = DOCUMENT.read_text()
+    text = DOCUMENT.read_text("utf-8")
     begin = text.index("<!-- keywords")
     begin = text.index("\n", begin) + 1
     assert text[begin : text.index("<!-- end of keywords")] == markdown()
