@@ -103,7 +103,8 @@ class Understanding(Sectioned):
             return super().parse_args(ctx, args)
         except (click.NoSuchOption, click.BadParameter):  # -ngl is read as -n with the value gl
             answers = self._answers(given, self.get_params(ctx))
-            if len(answers) < 2 and not {*self.foreign.values()} & {*answers.values()}:
+            theirs = tuple(self.foreign.values())
+            if len(answers) < 2 and not any(each.endswith(theirs) for each in answers.values()):
                 raise  # click tells which of ours are near
             raise click.UsageError(_told(answers), ctx) from None
 
@@ -131,7 +132,8 @@ class Understanding(Sectioned):
             return f"it is near {near[0]}"
         near = get_close_matches(mistyped, self.foreign, 1, cutoff=0.7)
         is_long = mistyped.startswith("--")
-        return self.foreign[near[0]] if near and is_long else "it is not known here"
+        told = f"if {near[0]} is meant: {self.foreign[near[0]]}" if near else ""
+        return told if is_long and told else "it is not known here"
 
 
 class UnderstandingComplete(Understanding):

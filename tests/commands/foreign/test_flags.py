@@ -102,7 +102,11 @@ def test_a_command_of_another_system_is_answered_with_ours(command: str, advice:
 
 @pytest.mark.parametrize(
     ("mistyped", "advice"),
-    [("--modle", "write the model itself: segue serve"), ("--prot", "one of: '--host', '--port'")],
+    [
+        ("--modle", "if --model is meant: write the model itself: segue serve"),
+        ("--no-foo", "if --no-perf is meant: it is in the timings"),
+        ("--prot", "one of: '--host', '--port'"),
+    ],
 )
 def test_a_flag_that_is_mistyped_is_answered_with_the_nearest(mistyped: str, advice: str) -> None:
     """Of --modle it was asked whether --dialect was meant."""
