@@ -34,6 +34,9 @@ MAX_BACKLOG = 100_000  # scores and tokens of an answer kept for a slow reader: 
 LARGE_ANSWER_ITEMS = 2000  # tokens and scores: more take milliseconds, and are rendered in a thread
 MAX_ANSWER_SCORES = 1 << 20  # tokens with their alternatives: some 30 MB of JSON, 200 MB while made
 
+# Of the settings that llama.cpp's own answers tell with each choice: encoding them takes some 0.1 s.
+MAX_SETTINGS_CHARS = 1 << 26
+
 # --- preparation (engine/process/preparation.py, engine/request/prepare.py) -----------------------
 
 SMALL_PREPARATION = (

@@ -5,7 +5,14 @@ from typing import Any
 
 from msgspec import UNSET
 
-from segue.bounds import MAX_INT32, MAX_LOGPROBS, MAX_N, MAX_NUMBER, MIN_DIVISOR
+from segue.bounds import (
+    MAX_INT32,
+    MAX_LOGPROBS,
+    MAX_N,
+    MAX_NUMBER,
+    MAX_SETTINGS_CHARS,
+    MIN_DIVISOR,
+)
 from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.closed_schemas import ListedOnly
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, GBNF, LAZY, begin_at_trigger
@@ -274,6 +281,25 @@ def tell_prompt(draft: Draft) -> None:
     draft.values["echo"] = not wanted or "prompt" in wanted
 
 
+def check_settings(draft: Draft) -> None:
+    """Native answers tell with each choice what was asked for, with all its texts."""
+    values = draft.values
+    wanted = values["shape.response_fields"]
+    if wanted and not any(path.partition("/")[0] == "generation_settings" for path in wanted):
+        return
+    constraint = values.get("constraint")
+    texts = [each.value for each in values["shape.grammar_triggers"]]
+    texts += values.get("stop", ())
+    num_chars = sum(map(len, texts)) + (len(constraint.value) if constraint else 0)
+    size = num_chars * len(values["prompts"]) * values.get("n", 1)
+    if size > MAX_SETTINGS_CHARS:
+        raise draft.refuse(
+            "n" if "n" in draft.given else "prompts",
+            f"would bring {size} characters of grammar, triggers and stop, at most {MAX_SETTINGS_CHARS}: each choice "
+            "tells them, unless response_fields leaves generation_settings out",
+        )
+
+
 COMMON_RULES = (openai.check_candidates, sample_as_llamacpp, keep_start, begin_at_trigger)
 OPENAI_RULES = (*COMMON_RULES, score_echoed_prompt)
-NATIVE_RULES = (*COMMON_RULES, tell_prompt)
+NATIVE_RULES = (*COMMON_RULES, tell_prompt, check_settings)
