@@ -111,7 +111,7 @@ def test_a_quick_command_imports_what_it_needs(
     )
     environment = {**os.environ, "SEGUE_CACHE": str(tmp_path)}
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=ROOT, env=environment)
     assert done.returncode == 0
     assert done.stderr == "set()\n"
 

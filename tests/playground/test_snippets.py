@@ -17,7 +17,11 @@ SOURCE = DIALECTS[0].operations[0]
 BODY = {"model": "fake", "prompt": "It's “the sea”", "max_tokens": 6, "seed": 7, "temperature": 0}
 STOPPED = {**BODY, "stop": ["never, ever"]}
 PROGRAMS = ("openai", "llamacpp", "ollama", "vllm")
-RUNNERS = {"curl": ["bash", "-c"], "python": [sys.executable, "-c"], "javascript": ["node", "-e"]}
+RUNNERS = {
+    "curl": ["bash", "-c"],
+    "python": [sys.executable, "-X", "utf8", "-c"],
+    "javascript": ["node", "-e"],
+}
 
 
 def run(language: Language, code: str) -> str:
@@ -26,7 +30,8 @@ def run(language: Language, code: str) -> str:
         pytest.skip(f"{command[0]} is not installed")
     if language == "javascript":
         command = ["node", "--input-type=module", "-e"]
-    done = subprocess.run([*command, code], capture_output=True, timeout=PATIENCE_S, text=True)
+    arguments: list[str | bytes] = [*command, code.encode()]  # in UTF-8 whatever the locale is
+    done = subprocess.run(arguments, capture_output=True, timeout=PATIENCE_S, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
