@@ -222,8 +222,11 @@ def test_an_address_is_told_from_what_is_there(tmp_path: Path) -> None:
     assert words.endswith(", by a Segue server; --port 0 takes a free one")
 
 
-def test_the_command_fails_where_serving_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever memory and disk other programs have left."""
+def test_the_command_fails_where_serving_would(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever memory and disk other programs have left, and though nobody may write to the home folder."""
+    monkeypatch.setenv("SEGUE_CACHE", str(tmp_path))
     monkeypatch.setattr(machine, "memory", lambda _: machine.Memory(16 << 30, 9 << 30))
     monkeypatch.setattr(machine, "free_bytes", lambda _: 9 << 30)
     with socket.socket() as taken:

@@ -49,7 +49,7 @@ class Fitting:
         if matcher.is_error():
             raise LimitMet(matcher.get_error())
         bits = np.unpackbits(mask, bitorder="little").astype(np.bool_)
-        if bits.sum() > 1:
+        if np.count_nonzero(bits) > 1:
             return bits[tokens]
         # It may be forced: then others fit too, that are its beginnings or begin with it.
         return self._one_by_one(before, tokens)
