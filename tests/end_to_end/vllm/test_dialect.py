@@ -89,7 +89,7 @@ REFUSED: list[dict[str, Any]] = [
     {"top_p": 0},
     {"max_tokens": 0},
     {"min_tokens": 7},
-    {"logprobs": 21},
+    {"logprobs": 101},
     {"stop": list("abcde")},
     {"stop": ""},
     {"stream_options": {"include_usage": True}},
