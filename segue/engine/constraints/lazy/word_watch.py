@@ -102,9 +102,7 @@ class WordWatch:
         for rest in self._rests(at.state):
             hit = self._words.read(at.state, rest)
             before = self._texts[hit.number][: -hit.end] if isinstance(hit, Hit) else b""
-            if (
-                not before
-            ):  # a word within the rest comes first, which is so without what is before it
+            if not before:  # a word within the rest comes first, here as where nothing is begun
                 continue
             tokens = self._vocabulary.pieces.beginning_with(rest)
             are_apart = self._are_apart[tokens]

@@ -26,9 +26,8 @@ class Words:
         self._complete: list[int | None] = [None]
         for number in sorted(texts):
             self._add(number, texts[number])
-        self._shorter = [START] * len(
-            self._onward
-        )  # the longest other beginning that the state ends with
+        # Of each state: the longest other beginning that it ends with.
+        self._shorter = [START] * len(self._onward)
         self._link()
 
     def __len__(self) -> int:

@@ -23,6 +23,7 @@ from tests.engine.constraints.tagged import (
     SAY,
     THINK,
     TOKENS,
+    compiler,
     spelled,
     vocabulary,
 )
@@ -42,7 +43,7 @@ def vocab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaVocab]:
 
 @pytest.fixture(scope="module")
 def made(vocab: LlamaVocab) -> Compiler:
-    return Compiler(vocab, vocab.size)
+    return compiler(vocab)
 
 
 def leads_to_the_grammar(matcher: WordMatcher, token: int) -> bool:
