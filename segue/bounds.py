@@ -32,10 +32,12 @@ MAX_DETOKENIZE_TOKENS = 1 << 18  # the same for token ids
 
 MAX_BACKLOG = 100_000  # scores and tokens of an answer kept for a slow reader: some 20 MB
 LARGE_ANSWER_ITEMS = 2000  # tokens and scores: more take milliseconds, and are rendered in a thread
+LARGE_ANSWER_CHARS = 1 << 19  # of prompts, once per choice: the same
 MAX_ANSWER_SCORES = 1 << 20  # tokens with their alternatives: some 30 MB of JSON, 200 MB while made
 
-# Of the settings that llama.cpp's own answers tell with each choice: encoding them takes some 0.1 s.
-MAX_SETTINGS_CHARS = 1 << 26
+# Of what each choice tells again, over all choices: the ids of its prompt, the text around a gap, the settings in
+# llama.cpp's own answers. Encoding them takes some 0.1 s.
+MAX_REPEATED_CHARS = 1 << 26
 
 # --- preparation (engine/process/preparation.py, engine/request/prepare.py) -----------------------
 
@@ -44,6 +46,7 @@ SMALL_PREPARATION = (
 )  # characters and ids: takes milliseconds, so these do not wait for large ones
 # Times the context: the longest prompt that is tokenized in order to be truncated.
 MAX_TRUNCATED = 16
+CHARS_OF_ID = 8  # what a token id counts among characters: it takes as long to hand on
 
 # --- fields of a request (the dialects) ---------------------------------------------------------------
 
@@ -76,7 +79,6 @@ MAX_MESSAGES = 4096  # of a chat that a template is applied to
 
 # Of all its prompts, each with the whole query: as many as a body holds at the default.
 MAX_SCORED_CHARS = 2**24
-CHARS_OF_ID = 8  # what a token id counts: it takes as long to hand on
 
 # --- answers that go on past a full context (engine/request/window.py, engine/request/job.py) -----
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from segue.bounds import DRAWN_SEEDS, LARGE_ANSWER_ITEMS, MAX_ANSWER_SCORES
+from segue.bounds import DRAWN_SEEDS, LARGE_ANSWER_CHARS, LARGE_ANSWER_ITEMS, MAX_ANSWER_SCORES
 from segue.dialects.base import (
     INTERVAL,
     PING,
@@ -35,7 +35,7 @@ from segue.server.admission.policy import Policy
 from segue.server.admission.request_caps import candidates
 from segue.server.admission.request_record import RequestRecord
 from segue.server.coalescing import Coalescer
-from segue.server.feed import FOREVER_S, Feed, num_scores
+from segue.server.feed import FOREVER_S, Feed, num_repeated, num_scores
 from segue.server.field_names import as_sent
 from segue.server.framing import (
     FRAMES,
@@ -208,7 +208,9 @@ class Completions:
             if size > MAX_ANSWER_SCORES:
                 raise InvalidField(_TOO_MANY_SCORES, call.given.get("logprobs", "logprobs"))
         headers += [*found(tally.prompts), *await self._load(call, record)]
-        renderer, is_long = self._renderer(call), size * call.request.n > LARGE_ANSWER_ITEMS
+        num_chars = sum(num_repeated(prompt, call.request) for prompt in tally.prompts)
+        is_long = size * call.request.n > LARGE_ANSWER_ITEMS or num_chars > LARGE_ANSWER_CHARS
+        renderer = self._renderer(call)
         messages = await beside_the_loop(
             is_long, lambda: reply_messages(Reply(renderer.fold(tally)), headers)
         )

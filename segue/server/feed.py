@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from starlette.types import Receive
 
-from segue.bounds import MAX_BACKLOG
+from segue.bounds import CHARS_OF_ID, MAX_BACKLOG
 from segue.engine.seam import Sink, failed_of
 from segue.errors import SegueError, TimedOut
 from segue.server.coalescing import Coalescer
-from segue.types import LAST, Delta, Event, Failed, Prompted, PromptScores
+from segue.types import LAST, CompletionRequest, Delta, Event, Failed, Prompted, PromptScores
 
 log = logging.getLogger(__name__)
 
@@ -209,6 +209,14 @@ def num_scores(event: Event) -> int:
         case Delta(scores=tuple() as drawn):
             return sum([1 + len(score.top) for score in drawn])
     return 0
+
+
+def num_repeated(event: Event, request: CompletionRequest) -> int:
+    """Characters of a prompt that an answer has, once for each of its choices."""
+    if not isinstance(event, Prompted):
+        return 0
+    size = CHARS_OF_ID * len(event.tokens) if request.tells_ids else 0
+    return request.n * (size + (len(event.text or "") if request.echo else 0))
 
 
 def _weight(event: Event) -> int:

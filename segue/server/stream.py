@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from segue.bounds import LARGE_ANSWER_ITEMS
+from segue.bounds import LARGE_ANSWER_CHARS, LARGE_ANSWER_ITEMS
 from segue.dialects.base import Call, Renderer
-from segue.server.feed import FAULT, num_scores
+from segue.server.feed import FAULT, num_repeated, num_scores
 from segue.server.framing import Frame
 from segue.server.transport.chunk_writer import ChunkWriter
 from segue.types import LAST, Event, Failed, Prompted, Searching
@@ -24,9 +24,10 @@ class Stream:
         self._frame = frame
         self._renderer = renderer
         self._broken = broken
-        self._n = call.request.n
+        self._request = call.request
         self._may_search = call.request.infill is not None  # beam search is not streamed
-        self._has_scores = (call.request.logprobs, call.request.prompt_logprobs) != (None, None)
+        has_scores = (call.request.logprobs, call.request.prompt_logprobs) != (None, None)
+        self._may_be_long = has_scores or call.request.tells_ids or call.request.echo
 
     def write(self, writer: ChunkWriter, events: Sequence[Event]) -> bool:
         """Write these events now, without waking a task; False if that must wait. None of them ends the stream."""
@@ -59,10 +60,12 @@ class Stream:
         return self._writes(events, objects, is_over), is_over
 
     def is_long(self, events: Sequence[Event]) -> bool:
-        """Whether rendering takes long enough for a thread. Prompt scores are rendered once per choice."""
-        if not self._has_scores:
+        """Whether rendering takes long enough for a thread. What is told of prompts is rendered once per choice."""
+        if not self._may_be_long:
             return False
-        copies = (self._n if isinstance(event, Prompted) else 1 for event in events)
+        if sum(num_repeated(event, self._request) for event in events) > LARGE_ANSWER_CHARS:
+            return True
+        copies = (self._request.n if isinstance(event, Prompted) else 1 for event in events)
         sizes = (copy * num_scores(event) for copy, event in zip(copies, events, strict=True))
         return sum(sizes) > LARGE_ANSWER_ITEMS
 

@@ -182,6 +182,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         str, ...
     ] = ()  # texts; each that is one token is written in the text, whatever it is
     echo: bool = False
+    tells_ids: bool = False  # whether each choice has the token ids of its prompt
     logprobs: int | None = None  # alternatives reported per generated token; 0: the chosen one only
     # Reported instead of the likeliest, in any order; only with `logprobs`
     logprob_token_ids: tuple[int, ...] = ()

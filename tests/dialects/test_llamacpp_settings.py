@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from segue.bounds import MAX_SETTINGS_CHARS
+from segue.bounds import MAX_REPEATED_CHARS
 from segue.dialects.base import Stamp
 from segue.dialects.llamacpp import COMPLETION
 from segue.errors import InvalidField
 
 STAMP = Stamp(request_id="r", public_id="r", created=5, seed=99, fingerprint="f")
 # 1024 of these are as many characters as may be.
-TRIGGERS = [{"type": 2, "value": "q" * 4096} for _ in range(MAX_SETTINGS_CHARS >> 22)]
+TRIGGERS = [{"type": 2, "value": "q" * 4096} for _ in range(MAX_REPEATED_CHARS >> 22)]
 TEXTS = {
     "grammar": "#" * 2**16,
     "stop": [f"{i:1024}" for i in range(64)],

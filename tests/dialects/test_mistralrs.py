@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from segue.bounds import MAX_REPEATED_CHARS
 from segue.dialects.base import Reply, Stamp
 from segue.dialects.mistralrs import MISTRALRS
 from segue.engine.sampling.sampler import Sampler, plan
+from segue.errors import InvalidField
 from segue.types import Buckets, Sampling, Served
 from tests.support.one_card import OneCard
 
@@ -22,6 +24,14 @@ def test_a_prompt_is_scored_where_it_is_echoed() -> None:
     for body, scored in (({"logprobs": 2}, None), ({"logprobs": 2, "echo": True}, 2)):
         request = MISTRALRS.operations[0].parse({"prompt": "a", **body}, STAMP).request
         assert (request.logprobs, request.prompt_logprobs) == (2, scored)
+
+
+def test_a_suffix_is_not_returned_without_end() -> None:
+    """One of a few megabytes behind each of 128 choices was an answer of a gigabyte."""
+    body = {"prompt": "a", "n": 64, "suffix": "s" * (MAX_REPEATED_CHARS // 64)}
+    MISTRALRS.operations[0].parse(body, STAMP)
+    with pytest.raises(InvalidField, match=r"suffix would bring .* characters"):
+        MISTRALRS.operations[0].parse({**body, "suffix": f"{body['suffix']}s"}, STAMP)
 
 
 def test_the_nucleus_is_found_before_min_p() -> None:

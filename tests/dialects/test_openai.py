@@ -270,6 +270,13 @@ def test_error_types() -> None:
     assert error_reply(EngineFault("x")).body["error"]["type"] == "server_error"
 
 
+def test_ids_that_are_told_with_each_choice_are_known_to_the_engine() -> None:
+    """It counts them, which nobody did."""
+    for told in ({"return_token_ids": True}, {"return_tokens": True}):
+        assert parse(**told).request.tells_ids
+    assert not parse(logprobs=0).request.tells_ids
+
+
 def test_returned_tokens_have_their_log_probabilities() -> None:
     assert parse(return_token_ids=True).request.score_stops
     assert parse(return_token_ids=True, suffix="x").request.score_stops

@@ -194,6 +194,11 @@ def test_every_token_has_its_log_probability() -> None:
     assert parse(suffix="x").request.score_stops
 
 
+def test_ids_that_are_told_with_each_choice_are_known_to_the_engine() -> None:
+    assert parse(return_token_ids=True).request.tells_ids
+    assert not parse().request.tells_ids
+
+
 def test_members_of_a_choice_are_in_vllms_order() -> None:
     call = parse(echo=True, logprobs=1, return_token_ids=True)
     answer = VLLM.operations[0].renderer(call).fold(Tally(call.request))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.bounds import LARGE_ANSWER_ITEMS
+from segue.bounds import CHARS_OF_ID, LARGE_ANSWER_CHARS, LARGE_ANSWER_ITEMS
 from segue.dialects.base import Stamp
 from segue.dialects.openai import OPENAI, error_reply
 from segue.errors import EngineFault
@@ -95,6 +95,19 @@ def test_many_scores_are_left_to_a_thread() -> None:
     assert not stream(logprobs=1).write(writer_of(cycle), many)
     assert cycle.written == []
     assert not stream(logprobs=1).is_long(few)
+
+
+def test_a_prompt_that_is_told_by_many_choices_is_left_to_a_thread() -> None:
+    """Megabytes of ids and texts were encoded where all streams wait."""
+    num_ids = LARGE_ANSWER_CHARS // CHARS_OF_ID // 16
+    ids, longer = (Prompted(0, (7,) * num, 0, "p") for num in (num_ids, num_ids + 1))
+    text = Prompted(0, (7,), 0, "p" * LARGE_ANSWER_CHARS)
+    assert not stream(n=16, return_token_ids=True).is_long([ids, Delta(0, "a", (1,))])
+    assert stream(n=16, return_token_ids=True).is_long([longer])
+    assert not stream(n=16, logprobs=1).is_long([longer])
+    assert not stream(echo=True).is_long([text])
+    assert stream(n=2, echo=True).is_long([text])
+    assert not stream(n=2, logprobs=1).is_long([text])
 
 
 @pytest.mark.parametrize("last", [Done(Usage(1, 1, 0), 5), Failed("engine_fault", "it broke")])

@@ -10,7 +10,7 @@ from segue.bounds import (
     MAX_LOGPROBS,
     MAX_N,
     MAX_NUMBER,
-    MAX_SETTINGS_CHARS,
+    MAX_REPEATED_CHARS,
     MIN_DIVISOR,
 )
 from segue.dialects.fields.adapter_fields import LORA
@@ -292,10 +292,10 @@ def check_settings(draft: Draft) -> None:
     texts += values.get("stop", ())
     num_chars = sum(map(len, texts)) + (len(constraint.value) if constraint else 0)
     size = num_chars * len(values["prompts"]) * values.get("n", 1)
-    if size > MAX_SETTINGS_CHARS:
+    if size > MAX_REPEATED_CHARS:
         raise draft.refuse(
             "n" if "n" in draft.given else "prompts",
-            f"would bring {size} characters of grammar, triggers and stop, at most {MAX_SETTINGS_CHARS}: each choice "
+            f"would bring {size} characters of grammar, triggers and stop, at most {MAX_REPEATED_CHARS}: each choice "
             "tells them, unless response_fields leaves generation_settings out",
         )
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from segue.bounds import MAX_N, MAX_NUMBER, MIN_DIVISOR
+from segue.bounds import MAX_N, MAX_NUMBER, MAX_REPEATED_CHARS, MIN_DIVISOR
 from segue.dialects.fields.adapter_fields import ADAPTER
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, TYPED_GRAMMAR
 from segue.dialects.fields.infill_fields import check_prompts
@@ -154,9 +154,23 @@ def score_echoed_prompt(draft: Draft) -> None:
         draft.values["prompt_logprobs"] = draft.values.get("logprobs")
 
 
+def check_suffix(draft: Draft) -> None:
+    """It is returned behind each choice, whole."""
+    if "infill" not in draft.values:
+        return
+    parts = draft.values["infill"].suffix.parts
+    size = sum(len(part) for part in parts if isinstance(part, str)) * draft.values["n"]
+    if size > MAX_REPEATED_CHARS:
+        raise draft.refuse(
+            "infill",
+            f"would bring {size} characters, once behind each choice: at most {MAX_REPEATED_CHARS}",
+        )
+
+
 RULES = (
     check_prompts,
     keep_the_best,
+    check_suffix,
     openai.check_candidates,
     set_order,
     allow_no_repetition,

@@ -319,6 +319,11 @@ def score_returned(draft: Draft) -> None:
     draft.values["score_stops"] = draft.values.get("shape.token_ids", False)
 
 
+def tell_ids(draft: Draft) -> None:
+    """Those of the prompt stand in each of its choices, which the engine counts."""
+    draft.values["tells_ids"] = draft.values.get("shape.token_ids", False)
+
+
 def name_a_model(draft: Draft) -> None:
     """For systems where no name is that of no model; elsewhere it is that of the first one."""
     if not draft.values["model"]:
@@ -344,6 +349,7 @@ RULES = (
     check_asked,
     score_prompt,
     score_returned,
+    tell_ids,
     call_tool,
     begin_at_trigger,
     mark_special,

@@ -297,6 +297,7 @@ RULES = (
     openai.check_candidates,
     openai.score_prompt,
     score_stops,
+    openai.tell_ids,
     mark_special,
     truncate,
     keep_opening,

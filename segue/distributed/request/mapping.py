@@ -88,6 +88,7 @@ REQUEST_ROWS = (
     Row("show_special", "segue", _SAME),
     Row("preserved", "segue", _SAME),
     Row("echo", "segue", _SAME),
+    Row("tells_ids", "segue", "answers have them from here"),
     Row("logprobs", "vllm", "raw_logprobs"),
     Row("logprob_token_ids", "vllm", "as it is; refused by vLLM's first model runner"),
     Row("prompt_logprobs", "vllm", "raw_logprobs, of the first candidate's request"),

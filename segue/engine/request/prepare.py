@@ -7,7 +7,7 @@ from segue.bounds import DRAWN_SEEDS, MAX_TRUNCATED
 from segue.engine.constraints.compiler import Grammar
 from segue.engine.infill.layouts import FimPrompt, end_tokens, lay_out, lay_out_plain
 from segue.engine.infill.middles import SCORED_SUFFIX, read_suffix
-from segue.engine.request.answer_size import check_prompt_scores
+from segue.engine.request.answer_size import check_prompt_scores, check_repeated
 from segue.engine.request.beam_job import BeamJob, check_beams
 from segue.engine.request.healing import heal
 from segue.engine.request.job import InfillPrompts, Job, PreparedRequest
@@ -98,6 +98,7 @@ def _checked(
     more_ends: frozenset[int] = frozenset(),
 ) -> PreparedRequest:
     check_prompt_scores(request, prompts.tokens)
+    check_repeated(request, prompts.tokens, prompts.infill.texts if prompts.infill else ())
     seed = request.sampling.seed
     return PreparedRequest(
         request=request,

@@ -20,7 +20,7 @@ from segue.types import CompletionRequest, Constraint, ModelInfo, Sampling, Shif
 
 _STAMP = Stamp(request_id="", public_id="", created=0, seed=0, fingerprint="")
 # Identity, bookkeeping, and what each system reports in its own way: not compared.
-_APART = {"request_id", "model", "sampling", "tenant", "cache_salt", "score_stops"}
+_APART = {"request_id", "model", "sampling", "tenant", "cache_salt", "score_stops", "tells_ids"}
 _OF_TRIGGERS = {"shape.grammar_lazy", "shape.grammar_triggers"}
 _CUTS = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0, "top_n_sigma": 0.0}
 

@@ -1,11 +1,12 @@
 import pytest
 from msgspec.structs import replace
 
+from segue.engine.request import answer_size
 from segue.engine.request.prepare import prepare
 from segue.engine.seam import Model
 from segue.errors import InvalidField, PromptTooLong
 from segue.runners.fake import BOS, FakeVocab, default_capabilities
-from segue.types import CompletionRequest, Prompt, Sampling, Truncation
+from segue.types import CompletionRequest, Infill, Prompt, Sampling, Truncation
 from tests.engine.harness import ask
 
 SMALL = Model(FakeVocab(), default_capabilities(context_length=20))
@@ -46,6 +47,17 @@ def test_length() -> None:
     assert len(tokens_of(ask("x" * 20, max_tokens=0))[0]) == 20
     with pytest.raises(InvalidField, match="empty"):
         tokens_of(ask(""))
+
+
+def test_what_each_choice_tells_of_a_prompt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_size, "MAX_REPEATED_CHARS", 96)
+    prepare(ask("abcd", n=3, tells_ids=True), SMALL)
+    with pytest.raises(InvalidField, match="n would bring 128 characters"):
+        prepare(ask("abcd", n=4, tells_ids=True), SMALL)
+    gap = Infill(suffix=Prompt(("s",)))
+    prepare(ask("a" * 48, n=2, infill=gap, max_tokens=2, echo=True), SMALL)
+    with pytest.raises(InvalidField, match="n would bring 98 characters"):
+        prepare(ask("a" * 49, n=2, infill=gap, max_tokens=2, echo=True), SMALL)
 
 
 def test_candidates() -> None:
