@@ -281,6 +281,9 @@ def tell_prompt(draft: Draft) -> None:
     draft.values["echo"] = not wanted or "prompt" in wanted
 
 
+CHARS_OF_ENTRY = 40  # what an entry of a list takes besides its text: {"bias":-1.5,"token":1234}
+
+
 def check_settings(draft: Draft) -> None:
     """Native answers tell with each choice what was asked for, with all its texts."""
     values = draft.values
@@ -288,15 +291,19 @@ def check_settings(draft: Draft) -> None:
     if wanted and not any(path.partition("/")[0] == "generation_settings" for path in wanted):
         return
     constraint = values.get("constraint")
-    texts = [each.value for each in values["shape.grammar_triggers"]]
-    texts += values.get("stop", ())
-    num_chars = sum(map(len, texts)) + (len(constraint.value) if constraint else 0)
+    entries = [each.value for each in values["shape.grammar_triggers"]]
+    for listed in ("stop", "sampling.dry_sequence_breakers"):
+        entries += values.get(listed, ())
+    for numbered in ("sampling.logit_bias", "preserved"):
+        entries += [""] * len(values.get(numbered, ()))
+    num_chars = sum(map(len, entries)) + CHARS_OF_ENTRY * len(entries)
+    num_chars += len(constraint.value) if constraint else 0
     size = num_chars * len(values["prompts"]) * values.get("n", 1)
     if size > MAX_REPEATED_CHARS:
         raise draft.refuse(
             "n" if "n" in draft.given else "prompts",
-            f"would bring {size} characters of grammar, triggers and stop, at most {MAX_REPEATED_CHARS}: each choice "
-            "tells them, unless response_fields leaves generation_settings out",
+            f"would bring {size} characters of grammar, triggers, biases and stop, at most {MAX_REPEATED_CHARS}: each "
+            "choice tells them, unless response_fields leaves generation_settings out",
         )
 
 

@@ -31,6 +31,7 @@ class Native:
         self._request = call.request
         self._id_slot = -1 if call.request.client_slot is None else call.request.client_slot
         self._tally = Tally(call.request)
+        self._known_settings: dict[str, Any] | None = None
         self._templates: dict[tuple[int, bool], Template] = {}  # of a choice's pieces; with scores
 
     def push(self, event: Event) -> list[Any]:
@@ -92,6 +93,12 @@ class Native:
         answers = [self._whole(tally, index) for index in range(len(tally.choices))]
         return answers[0] if len(answers) == 1 else answers
 
+    def _settings(self, prompt: Prompted) -> dict[str, Any]:
+        """The same of all choices, so there is one object of them: lists of biases are long."""
+        if self._known_settings is None:
+            self._known_settings = generation_settings(self._call, prompt.preserved)
+        return self._known_settings
+
     def _whole(self, tally: Tally, index: int, is_end_of_stream: bool = False) -> dict[str, Any]:
         """The last object of a choice. In a stream, text and tokens were in earlier objects, so they are empty here."""
         choice, prompt = tally.choices[index], tally.prompts[index // tally.n]
@@ -106,7 +113,7 @@ class Native:
             "model": self._call.model,
             "tokens_predicted": finished.num_tokens,
             "tokens_evaluated": len(prompt.tokens),
-            "generation_settings": generation_settings(self._call, prompt.preserved),
+            "generation_settings": self._settings(prompt),
             "prompt": prompt.text or "",
             "has_new_line": "\n" in choice.text,
             "truncated": _is_truncated(prompt, finished),
