@@ -40,7 +40,7 @@ class WorkerSockets:
     def __init__(self) -> None:
         check_system()
         folder = tempfile.mkdtemp(prefix=_PREFIX)  # for this user alone
-        if len(folder.encode()) > _MAX_PATH:
+        if len(os.fsencode(folder)) > _MAX_PATH:
             shutil.rmtree(folder)
             folder = tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
         self.folder = folder

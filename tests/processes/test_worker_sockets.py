@@ -89,6 +89,21 @@ def test_the_folder_of_a_killed_server_goes_with_the_next_start_and_no_other(
                 assert foreign.exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems' names are characters")
+def test_the_folder_may_have_bytes_that_are_no_characters(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As any has that is not ASCII, where the locale is C and Python's mode of UTF-8 is off."""
+    folder = short / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    with WorkerSockets() as sockets:
+        assert Path(sockets.folder).parent == folder
+        sockets.listen("tiny")
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(sockets.addresses["tiny"])
+
+
 def test_a_system_that_cannot_pass_connections_on_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "send_fds", raising=False)
     with pytest.raises(SetupError, match="--server-processes must be 1 on this system"):
