@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # which is small or not there in containers
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -174,22 +175,25 @@ def chromium() -> Iterator["Chromium"]:
         raise RuntimeError("there is no Chromium")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        # It writes into a home folder, and one's own may be nowhere.
+        environment = os.environ | {"HOME": profile}
+        with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment) as process:
             try:
-                said = list(_until_listening(process))
-                if not said:
-                    raise RuntimeError("Chromium did not start")
-                yield Chromium(said[-1].split("ws://")[1].split("/")[0])
+                yield Chromium(_address(process.stderr or ()))
             finally:
                 process.terminate()
                 process.wait(PATIENCE_S)
 
 
-def _until_listening(process: subprocess.Popen[str]) -> Iterator[str]:
-    for line in process.stderr or ():
-        if "DevTools listening on ws://" in line:
-            yield line
-            return
+def _address(said: Iterable[bytes]) -> str:
+    """Raises RuntimeError where it ends before it listens."""
+    before = b""
+    for line in said:
+        _, found, url = line.partition(b"DevTools listening on ws://")
+        if found:
+            return url.split(b"/")[0].decode()
+        before += line
+    raise RuntimeError(f"Chromium did not start: {before.decode(errors='replace')}")
 
 
 class Chromium:
