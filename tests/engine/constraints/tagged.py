@@ -1,11 +1,7 @@
 """A vocabulary of bytes, a few words and tags: control tokens, and tokens of text that are written like them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from segue.engine.constraints.compiler import Compiler
-from segue.runners.llama.vocab import LlamaVocab
 from tests.support.models.tiny_gguf import byte_alphabet
 from tests.support.models.vocabulary_files import CONTROL, NORMAL, USER_DEFINED, VocabularyFile
 
@@ -30,18 +26,9 @@ def spelled(*parts: int | str) -> list[int]:
     ]
 
 
-@contextmanager
-def vocabulary(folder: Path) -> Iterator[LlamaVocab]:
+def write(folder: Path) -> Path:
     kinds = [NORMAL] * (len(_BYTES) + len(_WORDS)) + [CONTROL] * len(_CONTROLS)
     kinds += [USER_DEFINED] * len(_TEXTS)
     values = {"eos_token_id": END, "bos_token_id": END, "add_bos_token": False}
     file = VocabularyFile("gpt2", TOKENS, kinds, merges=MERGES, values=values)
-    vocab = LlamaVocab(file.write(folder / "tagged.gguf"))
-    try:
-        yield vocab
-    finally:
-        vocab.close()
-
-
-def compiler(vocab: LlamaVocab) -> Compiler:
-    return Compiler(vocab, vocab.size)
+    return file.write(folder / "tagged.gguf")

@@ -1,7 +1,6 @@
 """Tokens in GBNF, held to a matcher of our own and to llama.cpp's sampler."""
 
 import random
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,22 +19,9 @@ from tests.engine.constraints.tagged import (
     END,
     THINK,
     THOUGHT,
-    compiler,
     spelled,
-    vocabulary,
 )
 from tests.support.llama_grammars import LlamaGrammar
-
-
-@pytest.fixture(scope="module")
-def vocab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaVocab]:
-    with vocabulary(tmp_path_factory.mktemp("vocab")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def made(vocab: LlamaVocab) -> Compiler:
-    return compiler(vocab)
 
 
 def of(made: Compiler, text: str) -> Grammar:

@@ -1,15 +1,16 @@
 """Random patterns before random grammars, which may fit what these give to them or not, held to the matcher."""
 
 import random
-from pathlib import Path
 
+from segue.engine.constraints.compiler import Compiler
 from segue.errors import InvalidField
+from segue.runners.llama.vocab import LlamaVocab
 from segue.types import Constraint, Trigger
 from tests.engine.constraints import random_grammars
 from tests.engine.constraints.guided import allowed
 from tests.engine.constraints.lazy.oracle import Lazy, Pattern, Read, fitting
 from tests.engine.constraints.stacks import All, Any, OneOf, Part, Rule, Stacked, Text, Times
-from tests.engine.constraints.tagged import END, compiler, vocabulary
+from tests.engine.constraints.tagged import END
 
 ATOMS = ["a", "b", "c", "x", "[ab]", "[^a]", "ab", ".", "bc"]
 SIGNS = ["*", "+", "?", "*?", "+?", "??", "{2}", "{1,2}"]
@@ -57,42 +58,38 @@ def random_grammar(rng: random.Random) -> Stacked:
     return Stacked({**found.rules, "root": root, "rest": found.rules["root"]})
 
 
-def test_what_random_patterns_let_come(tmp_path: Path) -> None:
+def test_what_random_patterns_let_come(made: Compiler, vocab: LlamaVocab) -> None:
     rng = random.Random(0)
     num_compiled = num_steps = num_triggered = 0
-    with vocabulary(tmp_path) as vocab:
-        made = compiler(vocab)
-        pieces = {t: vocab.piece(t).decode(errors="replace") for t in range(vocab.size)}
-        plain = (t for t in pieces if t != END and not vocab.is_control(t))
-        texts = {t: pieces[t] for t in plain if pieces[t] and set(pieces[t]) <= LETTERS}
-        for _ in range(70):
-            patterns = [random_pattern(rng) for _ in range(rng.choice([1, 1, 2]))]
-            grammar = random_grammar(rng)
-            triggers = tuple(Trigger("pattern", each.regex) for each in patterns)
-            try:
-                compiled = made.compile(
-                    Constraint(kind="gbnf", value=str(grammar), triggers=triggers)
-                )
-            except InvalidField:
-                continue
-            num_compiled += 1
-            of_python = [each._replace(regex=each.regex.replace("$", r"\Z")) for each in patterns]
-            lazy = Lazy(grammar, of_python, frozenset(), frozenset())
-            matcher, read = compiled.matcher.deep_copy(), Read()
-            for _ in range(8):
-                fits = fitting(lazy, read, texts)
-                assert allowed(matcher, texts) == fits.keys(), (patterns, str(grammar), read)
-                assert matcher.is_accepting() == (read.stacks is None or () in read.stacks)
-                if not fits:
-                    break
-                fired = [t for t, after in fits.items() if after.stacks is not None]
-                token = rng.choice(fired if fired and rng.random() < 0.3 else sorted(fits))
-                num_steps += 1
-                num_triggered += read.stacks is None and fits[token].stacks is not None
-                read = fits[token]
-                matcher.consume_token(token)
-                if matcher.is_stopped():
-                    break
+    pieces = {t: vocab.piece(t).decode(errors="replace") for t in range(vocab.size)}
+    plain = (t for t in pieces if t != END and not vocab.is_control(t))
+    texts = {t: pieces[t] for t in plain if pieces[t] and set(pieces[t]) <= LETTERS}
+    for _ in range(70):
+        patterns = [random_pattern(rng) for _ in range(rng.choice([1, 1, 2]))]
+        grammar = random_grammar(rng)
+        triggers = tuple(Trigger("pattern", each.regex) for each in patterns)
+        try:
+            compiled = made.compile(Constraint(kind="gbnf", value=str(grammar), triggers=triggers))
+        except InvalidField:
+            continue
+        num_compiled += 1
+        of_python = [each._replace(regex=each.regex.replace("$", r"\Z")) for each in patterns]
+        lazy = Lazy(grammar, of_python, frozenset(), frozenset())
+        matcher, read = compiled.matcher.deep_copy(), Read()
+        for _ in range(8):
+            fits = fitting(lazy, read, texts)
+            assert allowed(matcher, texts) == fits.keys(), (patterns, str(grammar), read)
+            assert matcher.is_accepting() == (read.stacks is None or () in read.stacks)
+            if not fits:
+                break
+            fired = [t for t, after in fits.items() if after.stacks is not None]
+            token = rng.choice(fired if fired and rng.random() < 0.3 else sorted(fits))
+            num_steps += 1
+            num_triggered += read.stacks is None and fits[token].stacks is not None
+            read = fits[token]
+            matcher.consume_token(token)
+            if matcher.is_stopped():
+                break
     assert num_compiled > 30
     assert num_steps > 150
     assert num_triggered > 20

@@ -1,7 +1,6 @@
 """Lazy grammars through the real compiler, held to a matcher that knows nothing of ours, and to llama.cpp's sampler."""
 
 import random
-from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
@@ -21,22 +20,9 @@ from tests.engine.constraints.tagged import (
     SAY,
     START,
     THINK,
-    compiler,
     spelled,
-    vocabulary,
 )
 from tests.support.llama_grammars import LlamaLazyGrammar
-
-
-@pytest.fixture(scope="module")
-def vocab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaVocab]:
-    with vocabulary(tmp_path_factory.mktemp("vocab")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def made(vocab: LlamaVocab) -> Compiler:
-    return compiler(vocab)
 
 
 def of(made: Compiler, text: str, *triggers: Trigger, kind: ConstraintKind = "gbnf") -> Grammar:

@@ -1,7 +1,6 @@
 """Words before a grammar, held to the same as one grammar of llguidance, and what guides do with them."""
 
 import random
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -23,9 +22,7 @@ from tests.engine.constraints.tagged import (
     SAY,
     THINK,
     TOKENS,
-    compiler,
     spelled,
-    vocabulary,
 )
 
 CALLED = Constraint(
@@ -33,17 +30,6 @@ CALLED = Constraint(
     value='root ::= ("<tool>" | "<call>") [a-c]+ "!"',
     triggers=(Trigger("word", "<tool>"), Trigger("token", token=CALL)),
 )
-
-
-@pytest.fixture(scope="module")
-def vocab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaVocab]:
-    with vocabulary(tmp_path_factory.mktemp("vocab")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def made(vocab: LlamaVocab) -> Compiler:
-    return compiler(vocab)
 
 
 def leads_to_the_grammar(matcher: WordMatcher, token: int) -> bool:

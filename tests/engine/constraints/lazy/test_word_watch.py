@@ -1,7 +1,6 @@
 """What may come in free text, held to trying every token, with a vocabulary of bytes, words and control tokens."""
 
 import random
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,7 +10,8 @@ from segue.engine.constraints.lazy.fitting import Fitting
 from segue.engine.constraints.lazy.word_watch import BEGIN, Free, WordWatch
 from segue.engine.constraints.piece_index import Tokens
 from segue.engine.constraints.vocabulary import Vocabulary
-from tests.engine.constraints.tagged import AB, CALL, END, SAY, THINK, spelled, vocabulary
+from segue.runners.llama.vocab import LlamaVocab
+from tests.engine.constraints.tagged import AB, CALL, END, SAY, THINK, spelled
 
 WORDS = [
     "ab c",
@@ -31,9 +31,8 @@ WORDS = [
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vocabulary]:
-    with vocabulary(tmp_path_factory.mktemp("vocab")) as vocab:
-        yield Vocabulary(vocab, vocab.size)
+def known(vocab: LlamaVocab) -> Vocabulary:
+    return Vocabulary(vocab, vocab.size)
 
 
 def after(words: list[str], read: bytes, piece: bytes) -> bytes | None:
