@@ -42,7 +42,7 @@ def processor(root: Path = Path("/")) -> str:
 def kind_of_processor(root: Path = Path("/")) -> str:
     """Words that differ where a compiler would make different code, as far as the system says."""
     try:
-        with (root / "proc/cpuinfo").open() as file:
+        with (root / "proc/cpuinfo").open(encoding="utf-8") as file:
             first = list(takewhile(str.strip, file))  # of the first one: there may be hundreds
     except (OSError, UnicodeDecodeError):
         first = []

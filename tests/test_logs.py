@@ -205,7 +205,7 @@ def test_a_line_is_written_without_the_lock_of_logging(monkeypatch: pytest.Monke
     handler.addFilter(lambda record: False)
     assert not handler.handle(record)
     os.close(write)
-    with open(read) as file:
+    with open(read, encoding="utf-8") as file:
         assert file.read() == "a line\n"
 
 

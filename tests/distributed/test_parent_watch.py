@@ -34,7 +34,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_a_child_ends_with_its_server(is_killed: bool, tmp_path: os.PathLike[str]) -> None:
     script = os.path.join(tmp_path, "server.py")
-    with open(script, "w") as file:
+    with open(script, "w", encoding="utf-8") as file:
         file.write(SERVER)
     path = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))
     with subprocess.Popen(

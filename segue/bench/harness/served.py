@@ -88,13 +88,13 @@ def _resident(pid: int) -> int:
 
 
 def _cpu(pid: int) -> float:
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="latin-1") as file:
         fields = file.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return 0.0
 
 
 def _status(pid: int) -> dict[str, str]:
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as file:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="latin-1") as file:
         return {key: value.strip() for key, _, value in (row.partition(":") for row in file)}
     return {}

@@ -74,7 +74,7 @@ class DeadlyLoader:
     log: str
 
     def __call__(self) -> Loaded:
-        with open(self.log, "a") as file:
+        with open(self.log, "a", encoding="utf-8") as file:
             file.write("tried\n")
         os.abort()
 

@@ -43,7 +43,7 @@ def wait_for_server(address: str, is_alive: Callable[[], bool], log: Path) -> No
     deadline = time.monotonic() + START_S
     while not accepts(address):
         if not is_alive() or time.monotonic() > deadline:
-            raise RuntimeError(f"vLLM's server did not start:\n{log.read_text(errors='replace')}")
+            raise RuntimeError(f"vLLM's server did not start:\n{log.read_text('utf-8', 'replace')}")
         time.sleep(_LOOK_S)
 
 
