@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -39,7 +40,7 @@ from segue.types import (
     Usage,
 )
 from tests.support.fakes import INFO
-from tests.support.one_card import CHATTY, OneCard
+from tests.support.one_card import CHATTY, AddsBos, OneCard
 from tests.support.prompt_scores import columns
 
 STAMP = Stamp(request_id="r", public_id="r", created=0, seed=1, fingerprint="0123abcd")
@@ -195,6 +196,21 @@ def test_props_tell_the_servers_defaults() -> None:
     assert (settings["seed"], settings["temperature"]) == (42, 0.8)
 
 
+def test_props_tell_no_seed_as_answers_do() -> None:
+    class Unseeded(OneCard):
+        defaults: Mapping[str, Any] = {}
+
+    settings = ask("GET", "/props", Unseeded()).body["default_generation_settings"]["params"]
+    assert settings["seed"] == 2**32 - 1
+
+
+@pytest.mark.parametrize(("path", "field"), [("/tokenize", "content"), ("/detokenize", "tokens")])
+def test_null_is_no_text_and_no_tokens(path: str, field: str) -> None:
+    ask("POST", path)
+    with pytest.raises(InvalidField, match=f"{field} must be .*null"):
+        ask("POST", path, **{field: None})
+
+
 def test_model_path_is_a_path() -> None:
     assert ask("GET", "/props").body["model_path"] == "tiny.gguf"
 
@@ -245,57 +261,6 @@ def test_code_around_a_gap_is_text_even_where_it_spells_a_special_token() -> Non
     assert request.prompts == (Prompt(("a", "<|b|>"), parse_special=False),)
     assert request.infill is not None
     assert request.infill.suffix == Prompt(("<|c|>",), parse_special=False)
-
-
-def test_templates_are_applied() -> None:
-    messages = [
-        {"role": "system", "content": "be short"},
-        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
-    ]
-    told = ask("POST", "/apply-template", messages=messages).body
-    assert told == {"prompt": "<system>be short<user>hi<assistant>"}
-    told = ask("POST", "/apply-template", messages=messages, add_generation_prompt=False).body
-    assert told["prompt"].endswith("hi")
-    with pytest.raises(Unsupported):
-        ask("POST", "/apply-template", OneCard(INFO), messages=messages)
-
-
-def test_parts_of_a_message_are_lines() -> None:
-    parts = [{"type": "text", "text": text} for text in ("a", "b")]
-    told = ask("POST", "/apply-template", messages=[{"role": "user", "content": parts}]).body
-    assert told == {"prompt": "<user>a\nb<assistant>"}
-
-
-def test_an_answer_that_comes_last_is_left_open() -> None:
-    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Sure, "}]
-    asked: list[dict[str, Any]] = [
-        {},
-        {"add_generation_prompt": False},
-        {"continue_final_message": True},
-    ]
-    for more in asked:
-        told = ask("POST", "/apply-template", messages=messages, **more).body
-        assert told == {"prompt": "<user>hi<assistant>Sure, "}
-    told = ask("POST", "/apply-template", messages=messages, continue_final_message=False).body
-    assert told == {"prompt": "<user>hi<assistant>Sure, <assistant>"}
-    told = ask("POST", "/apply-template", messages=messages[1:]).body
-    assert told == {"prompt": "<assistant>Sure, "}
-    with pytest.raises(InvalidField, match="2 or more assistant messages"):
-        ask("POST", "/apply-template", messages=[*messages, messages[-1]])
-
-
-class AddsBos(OneCard):
-    async def tokenize(self, *_: Any, add_special: bool, **__: Any) -> list[int]:
-        return [1] if add_special else []
-
-
-@pytest.mark.parametrize(("service", "expected"), [(AddsBos, "hi"), (OneCard, "<s>hi")])
-def test_bos_does_not_come_twice(service: type[OneCard], expected: str) -> None:
-    template = "{{ bos_token }}{{ messages[0].content }}"
-    info = msgspec.structs.replace(CHATTY, chat_template=template, bos_token="<s>")
-    messages = [{"role": "user", "content": "hi"}]
-    told = ask("POST", "/apply-template", service(info), messages=messages).body
-    assert told == {"prompt": expected}
 
 
 def test_bos_is_the_token_of_an_empty_text() -> None:

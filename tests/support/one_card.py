@@ -81,3 +81,10 @@ class OneCard:
         return Stats(
             steps=4, stepped=10, longest=123, drafts=3, slots_total=8, running=2, waiting=1
         )
+
+
+class AddsBos(OneCard):
+    """One whose model puts a token in front of every text."""
+
+    async def tokenize(self, *_: Any, add_special: bool, **__: Any) -> list[int]:
+        return [1] if add_special else []

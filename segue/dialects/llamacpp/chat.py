@@ -43,6 +43,34 @@ def _is_text(part: Any) -> bool:
     return type(part) is dict and part.get("type") == "text" and type(part.get("text")) is str
 
 
+@dataclass(frozen=True)
+class Continuation:
+    """Whether to go on with the last message; "content" names what of it, and nothing else is here."""
+
+    def read(self, value: Any) -> bool:
+        if type(value) is bool:
+            return value
+        if value == "content":
+            return True
+        raise Mismatch('true, false or "content"', value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "boolean"}, {"const": "content"}]}
+
+
+@dataclass(frozen=True)
+class Variables:
+    """What a template finds by these names."""
+
+    def read(self, value: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise Mismatch("an object", value)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+
 TEMPLATE_FIELDS = Table(
     (
         Field("messages", Messages(), "The conversation.", "messages", required=True),
@@ -55,10 +83,17 @@ TEMPLATE_FIELDS = Table(
         ),
         Field(
             "continue_final_message",
-            Boolean(),
-            "Leave an assistant's message that comes last open, for the model to go on with.",
+            Continuation(),
+            "Leave an assistant's message that comes last open, for the model to go on with, as is done without it.",
             "continue_last",
-            default=True,
+            default=None,
+        ),
+        Field(
+            "chat_template_kwargs",
+            Variables(),
+            'Variables for the template, such as {"enable_thinking": false}.',
+            "variables",
+            default={},
         ),
         Field("model", Text(256), "A served name or alias.", "model", default=""),
     )
@@ -73,7 +108,12 @@ async def apply_template(service: Service, values: Mapping[str, Any]) -> Reply:
     if info.chat_template is None:
         raise Unsupported("This model has no chat template.")
     messages, begun = values["messages"], None
-    if values["continue_last"]:
+    if values["continue_last"] and values["add_generation_prompt"]:
+        raise InvalidField(
+            "Cannot set both add_generation_prompt and continue_final_message to true.",
+            "continue_final_message",
+        )
+    if values["continue_last"] is not False:
         messages, begun = _split_begun(messages)
     # A template is a program: it may take a second, which others shall not wait for.
     prompt = await asyncio.to_thread(
@@ -82,6 +122,7 @@ async def apply_template(service: Service, values: Mapping[str, Any]) -> Reply:
         messages,
         service.now,
         begun is not None or values["add_generation_prompt"],
+        variables=values["variables"],
     )
     if await _comes_twice(service, values["model"], info.bos_token, prompt):
         prompt = prompt.removeprefix(info.bos_token)

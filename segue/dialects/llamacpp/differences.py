@@ -114,8 +114,14 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server puts a space in front of it where the model's tokenizer does so at the start of a text.",
     ),
     Difference(
-        "`/apply-template` with `continue_final_message: false` ends an assistant's message that comes last.",
-        "The server continues it whatever the request says.",
+        "`/apply-template` with `continue_final_message: false` ends an assistant's message that comes last; with "
+        "`true` no other message is continued.",
+        "The server continues it whatever the request says, and makes a user's message the answer's beginning.",
+    ),
+    Difference(
+        "A request that is at fault is a 400: of `/detokenize` with an id that the model does not have, of "
+        "`/apply-template` with a message without a role, or with an image.",
+        "The server answers these with 500, which tells clients to try again.",
     ),
     Difference(
         "`/apply-template` takes one message at least, each with a text: `content: null` is a 400.",

@@ -29,6 +29,7 @@ TOKENIZE_FIELDS = Table(
             "Text, or a mix of texts and token ids.",
             "parts",
             default=(),
+            nullable=False,
         ),
         Field(
             "add_special",
@@ -84,7 +85,14 @@ def _piece(piece: bytes) -> str | list[int]:
 DETOKENIZE_FIELDS = Table(
     (
         MODEL,
-        Field("tokens", TokenIds(MAX_DETOKENIZE_TOKENS), "Token ids.", "tokens", default=()),
+        Field(
+            "tokens",
+            TokenIds(MAX_DETOKENIZE_TOKENS),
+            "Token ids.",
+            "tokens",
+            default=(),
+            nullable=False,
+        ),
     )
 )
 
@@ -98,7 +106,7 @@ async def detokenize(service: Service, values: Mapping[str, Any]) -> Reply:
 
 LOADING = "Loading model"
 SLEEPING = "The model is not loaded: the next completion loads it, as /models/load does."
-_PROBE = Stamp(request_id="", public_id="", created=0, seed=-1, fingerprint="")
+_PROBE = Stamp(request_id="", public_id="", created=0, seed=None, fingerprint="")
 
 
 # Of several models the one that is looked at: there, a query of the server that routes to them.

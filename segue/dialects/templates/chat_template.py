@@ -82,10 +82,11 @@ def render(
     now: Callable[[], float],
     add_generation_prompt: bool = True,
     enable_thinking: bool | None = None,
+    variables: Mapping[str, Any] | None = None,
 ) -> str:
     """The prompt this model expects for these messages. Raises InvalidField, also if it has no template.
 
-    `enable_thinking`: None leaves it to the template.
+    `enable_thinking`: None leaves it to the template. `variables`: more that it finds; none takes another's place.
     """
     source = info.chat_template
     if source is None or len(source) > MAX_SOURCE_CHARS:
@@ -95,6 +96,7 @@ def render(
         return datetime.fromtimestamp(now(), UTC).strftime(form[:64])
 
     values = {
+        **(variables or {}),
         "messages": [dict(message) for message in messages],
         "add_generation_prompt": add_generation_prompt,
         "bos_token": info.bos_token,
