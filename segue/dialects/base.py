@@ -215,6 +215,11 @@ class Card(Struct, frozen=True):
     remembered: ModelInfo | None = None  # while it is not up: what its file says, or what it was
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether it is unloaded as soon as nobody uses it."""
+        return self.expires_s == 0
+
+    @property
     def known(self) -> ModelInfo | None:
         """Its facts, whether it is up or not; None: it is not known yet."""
         return self.info or self.remembered
@@ -254,10 +259,13 @@ class Service(Protocol):
     async def convert(self, render: Callable[[T], Any], items: Sequence[T]) -> Any:
         """The items rendered, as a list; many of them beside the event loop, as the JSON of one."""
 
-    async def load(self, model: str) -> None:
+    async def open(self, model: str) -> None:
         """Until it is up. Raises SegueError."""
 
-    def unload(self, model: str) -> None:
+    async def load(self, model: str) -> None:
+        """The same; a client wants it to stay, and takes back an unload that waits for the model's last user."""
+
+    async def unload(self, model: str) -> None:
         """As soon as nobody uses it; the next request loads it again. Raises Forbidden where clients may not."""
 
     def adapters(self, model: str) -> list[ServedAdapter]:

@@ -19,10 +19,10 @@ class Open(Struct, frozen=True, tag=True, array_like=True):
 
 
 class Keep(Struct, frozen=True, tag=True, array_like=True):
-    """A client set how long the model stays loaded without use."""
+    """A client set how long the model stays loaded without use; None: it takes that back. Answered once all know."""
 
     model: str
-    seconds: float
+    seconds: float | None
 
 
 class Apply(Struct, frozen=True, tag=True, array_like=True):

@@ -50,8 +50,11 @@ class SharedFleet(Fleet):
 
         return start
 
-    def keep(self, name: str, seconds: float) -> None:
+    def keep(self, name: str, seconds: float | None) -> None:
         self._tell(messages.Keep(self.resolve(name), seconds))
+
+    async def keep_in_all(self, name: str, seconds: float | None) -> None:
+        await self._call(messages.Keep(self.resolve(name), seconds))
 
     def _tell(self, message: Message) -> None:
         """Tell the parent without waiting for it."""

@@ -167,13 +167,18 @@ class ModelService:
             return [render(item) for item in items]
         return await asyncio.to_thread(_encoded, render, items)
 
-    async def load(self, model: str) -> None:
+    async def open(self, model: str) -> None:
         await open_engine(self._models, model)
 
-    def unload(self, model: str) -> None:
+    async def load(self, model: str) -> None:
+        if self._models.expires_s(model) == 0:
+            await self._models.keep_in_all(model, None)
+        await open_engine(self._models, model)
+
+    async def unload(self, model: str) -> None:
         if not self._may_unload:
             raise Forbidden("Clients of this server unload no models (--no-client-keep-alive).")
-        self._models.keep(model, 0)
+        await self._models.keep_in_all(model, 0)
 
     def adapters(self, model: str) -> list[ServedAdapter]:
         return self._models.adapters(model)

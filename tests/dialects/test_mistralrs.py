@@ -144,3 +144,6 @@ def test_a_model_is_unloaded_and_reloaded() -> None:
         ("reload", "loaded"),
     ]:
         assert told(what) == {"model_id": "tiny", "status": status}
+    service.leave(is_used=True)
+    assert told("reload") == {"model_id": "tiny", "status": "loaded"}
+    assert not service.card("tiny").is_leaving, "it was reloaded, and then it went"

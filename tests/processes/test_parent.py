@@ -248,6 +248,31 @@ def test_a_model_is_unloaded_once_no_process_uses_it() -> None:
     asyncio.run(main())
 
 
+def test_an_unload_that_waits_is_known_to_all_and_taken_back_by_any() -> None:
+    """A load that another process was asked for right after was refused, or answered by a model that then went."""
+
+    async def main() -> None:
+        async with running() as group:
+            one, two = group.fleets
+            await one.open("tiny")
+            await until(lambda: two.loaded("tiny"))
+            busy = cast("Any", one.loaded("tiny"))
+            busy.is_idle = False
+            await one.keep_in_all("tiny", 0)
+            assert (one.expires_s("tiny"), two.expires_s("tiny")) == (0, 0)
+            await two.keep_in_all("tiny", None)
+            assert (one.expires_s("tiny"), two.expires_s("tiny")) == (None, None)
+            assert group.fleet.kept_s("tiny") is None
+            busy.is_idle = True
+            watching = group.fleet._unloading
+            assert watching is not None
+            await asyncio.wait([watching])  # nothing is left to be watched
+            assert two.loaded("tiny") is not None
+            assert group.num_loads == 1
+
+    asyncio.run(main())
+
+
 def test_a_process_that_just_used_a_model_keeps_it_for_all() -> None:
     """It is asked a second time before it is unloaded: a use in between is seen."""
 

@@ -69,7 +69,17 @@ def test_engine_questions(models: OneModel, service: ModelService) -> None:
 
 def test_clients_unload_where_they_may(models: OneModel) -> None:
     with pytest.raises(Forbidden, match="--no-client-keep-alive"):
-        made(models, may_unload=False).unload("tiny")
+        asyncio.run(made(models, may_unload=False).unload("tiny"))
     assert models.kept == []
-    made(models, may_unload=True).unload("tiny")
+    asyncio.run(made(models, may_unload=True).unload("tiny"))
     assert models.kept == [("tiny", 0)]
+
+
+def test_a_load_takes_back_an_unload_that_waits(models: OneModel, service: ModelService) -> None:
+    asyncio.run(service.load("tiny"))
+    assert models.kept == []
+    asyncio.run(service.unload("tiny"))
+    asyncio.run(service.open("tiny"))
+    assert models.kept == [("tiny", 0)]
+    asyncio.run(service.load("tiny"))
+    assert models.kept == [("tiny", 0), ("tiny", None)]

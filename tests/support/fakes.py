@@ -155,7 +155,7 @@ class OneModel:
         self.is_up = True
         self.is_starting = False
         self.gate: Callable[[], Awaitable[None]] | None = None
-        self.kept: list[tuple[str, float]] = []
+        self.kept: list[tuple[str, float | None]] = []
         self.was_kept = threading.Event()
 
     def resolve(self, name: str, exact: bool = False) -> str:
@@ -180,10 +180,13 @@ class OneModel:
     def is_loading(self, name: str) -> bool:
         return self.is_starting
 
-    def keep(self, name: str, seconds: float) -> None:
+    def keep(self, name: str, seconds: float | None) -> None:
         self.kept.append((name, seconds))
-        self.is_up = seconds > 0
+        self.is_up = seconds is None or seconds > 0
         self.was_kept.set()
+
+    async def keep_in_all(self, name: str, seconds: float | None) -> None:
+        self.keep(name, seconds)
 
     def expires_s(self, name: str) -> float | None:
         return self.kept[-1][1] if self.kept else None

@@ -58,11 +58,23 @@ class OneCard:
     async def convert(self, render: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         return [render(item) for item in items]
 
-    async def load(self, model: str) -> None:
+    async def open(self, model: str) -> None:
         self._card = replace(self._card, status="ok", info=self._card.known)
 
-    def unload(self, model: str) -> None:
-        self._card = replace(self._card, status="idle", info=None, remembered=self._card.info)
+    async def load(self, model: str) -> None:
+        await self.open(model)
+        self._card = replace(self._card, expires_s=None)
+
+    async def unload(self, model: str) -> None:
+        self.leave(is_used=False)
+
+    def leave(self, *, is_used: bool) -> None:
+        """Unloaded, or about to be as soon as nobody uses it."""
+        card = self._card
+        if is_used:
+            self._card = replace(card, expires_s=0.0)
+        else:
+            self._card = replace(card, status="idle", info=None, remembered=card.info)
 
     def adapters(self, model: str) -> list[ServedAdapter]:
         return self.list.served

@@ -101,7 +101,7 @@ TEMPLATE_FIELDS = Table(
 
 
 async def apply_template(service: Service, values: Mapping[str, Any]) -> Reply:
-    await service.load(values["model"])
+    await service.open(values["model"])
     info = service.meant(values["model"]).info
     if info is None:
         raise Unavailable("Loading model")

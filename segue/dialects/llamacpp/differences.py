@@ -246,8 +246,9 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server looks at the flag first, and answers a missing name with 500.",
     ),
     Difference(
-        "Of several models `/models/load` answers once one is loaded, and `/models/unload` waits until nobody uses it. "
-        "`?model=` names the one that a page tells of, which loads none, whatever `autoload` says.",
+        "Of several models `/models/load` answers once one is loaded, and `/models/unload` waits until nobody uses it, "
+        "which a load meanwhile takes back. `?model=` names the one that a page tells of, which loads none, whatever "
+        "`autoload` says.",
         "The server answers before a load has ended, and ends the requests of a model that is unloaded.",
     ),
     Difference(

@@ -45,7 +45,8 @@ STATUSES = {"ok": "loaded", "loading": "loading", "idle": "unloaded"}
 
 async def load(service: Service, values: Mapping[str, Any]) -> Reply:
     """Answered once it is loaded, so that what is wrong with it is told."""
-    if service.card(values["model"]).status == "ok":
+    card = service.card(values["model"])
+    if card.status == "ok" and not card.is_leaving:
         raise InvalidField("model is already running", "model")
     await service.load(values["model"])
     return Reply({"success": True})
@@ -54,7 +55,7 @@ async def load(service: Service, values: Mapping[str, Any]) -> Reply:
 async def unload(service: Service, values: Mapping[str, Any]) -> Reply:
     if service.card(values["model"]).status == "idle":
         raise InvalidField("model is not running", "model")
-    service.unload(values["model"])
+    await service.unload(values["model"])
     return Reply({"success": True})
 
 

@@ -48,7 +48,7 @@ async def unload(service: Service, values: Mapping[str, Any]) -> Reply:
     name = values["model"]
     with contextlib.suppress(UnknownModel):
         if service.card(name).status != "idle":
-            service.unload(name)
+            await service.unload(name)
             return Reply({"model_id": name, "status": "unloaded"})
     return await status(service, values)
 
@@ -56,7 +56,8 @@ async def unload(service: Service, values: Mapping[str, Any]) -> Reply:
 async def reload(service: Service, values: Mapping[str, Any]) -> Reply:
     """Answered once it is loaded."""
     with contextlib.suppress(UnknownModel):
-        if service.card(values["model"]).status == "idle":
+        card = service.card(values["model"])
+        if card.status == "idle" or card.is_leaving:
             await service.load(values["model"])
     return await status(service, values)
 

@@ -145,13 +145,16 @@ class Fleet:
         member = self._find(name)
         return member.loading is not None
 
-    def keep(self, name: str, seconds: float) -> None:
+    def keep(self, name: str, seconds: float | None) -> None:
         member = self._find(name)
         if member.engine is not None or member.loading is not None:
             member.keep_s = seconds
             member.used_at = time.monotonic()
             self._changed.set()
             self._watch()
+
+    async def keep_in_all(self, name: str, seconds: float | None) -> None:
+        self.keep(name, seconds)
 
     def kept_s(self, name: str) -> float | None:
         """How long a client wants it kept without use; None: no client said."""

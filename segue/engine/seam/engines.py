@@ -77,8 +77,11 @@ class Models(Protocol):
     def is_loading(self, name: str) -> bool:
         """Whether it is being started now. Neither loaded nor loading: it waits to be used."""
 
-    def keep(self, name: str, seconds: float) -> None:
-        """Unload it once nobody used it for that long; infinity keeps it, 0 unloads it when idle."""
+    def keep(self, name: str, seconds: float | None) -> None:
+        """Unload it once nobody used it for that long; infinity keeps it, 0 unloads it when idle, None is no wish."""
+
+    async def keep_in_all(self, name: str, seconds: float | None) -> None:
+        """The same. Returns once every server process knows."""
 
     def expires_s(self, name: str) -> float | None:
         """Seconds until it is unloaded if nobody uses it. None: it is not up, or stays."""

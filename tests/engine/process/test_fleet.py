@@ -95,6 +95,28 @@ def test_a_client_says_how_long_to_keep_a_model() -> None:
     asyncio.run(main())
 
 
+def test_a_wish_is_taken_back_while_a_request_runs() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine(lambda _: [])
+        engine.is_idle = False
+
+        async def start() -> Engine:
+            return engine
+
+        fleet = Fleet([Member("one", (), start)])
+        await fleet.open("one")
+        await fleet.keep_in_all("one", 0)
+        assert fleet.expires_s("one") == 0
+        await fleet.keep_in_all("one", None)
+        engine.is_idle = True
+        assert fleet._unloading is not None
+        await asyncio.wait([fleet._unloading])  # nothing is left to be watched
+        assert fleet.loaded("one") is engine
+        await fleet.close()
+
+    asyncio.run(main())
+
+
 def test_a_running_request_is_never_unloaded_under() -> None:
     async def main() -> None:
         one, _ = member("one")
