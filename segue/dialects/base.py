@@ -304,6 +304,7 @@ class Companion:
     list_field: str = ""  # a body that is a list is this field's value
     query_first: bool = False  # of a POST: the body is for fields that are not in the query
     adds_query: bool = False  # of a POST: fields of the query count too, and the body may be empty
+    of_query: tuple[str, ...] = ()  # fields whose value in the query counts before the body's
     knows_key: bool = False  # it is told whose API key it was asked with, as `tenant`
     first_value_counts: bool = False  # of a field that is in the query twice; else the last does
     is_public: bool = False  # asked by those that have no key; its body is not read

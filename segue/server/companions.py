@@ -77,5 +77,6 @@ def _read_companion(companion: Companion, body: bytes, query: Mapping[str, str])
     elif name and not (type(value) is dict and name in value):
         raise MalformedBody(f"The body must be a list: the value of {name}, not {show(value)}.")
     if query and type(value) is dict:
-        value = {**query, **value}
+        first = {name: query[name] for name in companion.of_query if name in query}
+        value = {**query, **value, **first}
     return companion.table.read(value)

@@ -159,3 +159,20 @@ def test_templates_are_those_of_the_model_that_would_complete(all_dialects: Live
         for model in ("other", "unknown")
     ]
     assert statuses == [501, 404]  # this model has no template
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "verb", "filename"),
+    [
+        ("?action=erase", {"action": "restore", "filename": "a.bin"}, "erase", ""),
+        ("?action=save&filename=b.bin", {"filename": "a.bin"}, "save", "a.bin"),
+        ("", {"action": "save", "filename": "a.bin"}, "save", "a.bin"),
+    ],
+)
+def test_what_is_done_to_a_slot_is_up_to_the_query_and_to_which_file_to_the_body(
+    all_dialects: Live, query: str, body: dict[str, str], verb: str, filename: str
+) -> None:
+    """As in llama.cpp's server: the action of the body was taken, so that a slot was restored, not erased."""
+    assert all_dialects.client.post(f"/slots/0{query}", json=body).status_code == 200
+    (done,) = all_dialects.engine.slot_actions
+    assert (done.verb, done.filename) == (verb, filename)

@@ -154,6 +154,7 @@ LLAMACPP = Dialect(
             slot_pages.ACTION_FIELDS,
             is_native=True,
             adds_query=True,
+            of_query=("action",),
             knows_key=True,
         ),
         Companion(
