@@ -29,6 +29,8 @@ from segue.types import (
 
 log = logging.getLogger(__name__)
 
+LOOK_S = 2.0  # what slots hold is told between two steps, and a page does not wait for a long one
+
 T = TypeVar("T")
 
 LOAD_RETRY_S = 10.0
@@ -191,7 +193,12 @@ class ModelService:
             salt = own_salt(action.cache_salt, action.tenant)
             action = msgspec.structs.replace(action, cache_salt=salt)
         engine = await open_engine(self._models, model)
-        return await engine.act_on_slot(action)
+        if action.verb != "look":
+            return await engine.act_on_slot(action)
+        try:
+            return await asyncio.wait_for(engine.act_on_slot(action), LOOK_S)
+        except TimeoutError:
+            raise Unavailable(f"the step that runs takes longer than {LOOK_S:g} s") from None
 
     def served(self, model: str) -> Served:
         return self._served(self._models.resolve(model))

@@ -4,8 +4,9 @@ import pytest
 
 from segue.dialects.base import NO_DEFAULTS
 from segue.errors import Forbidden, Unavailable, UnknownModel
+from segue.server import service as server_service
 from segue.server.service import ModelService
-from segue.types import Served, Stats
+from segue.types import Served, SlotAction, SlotResult, Stats
 from tests.support.fakes import INFO, OneModel, ScriptedEngine, speak
 
 
@@ -65,6 +66,21 @@ def test_engine_questions(models: OneModel, service: ModelService) -> None:
             await service.stats("tiny")
 
     asyncio.run(main())
+
+
+def test_a_look_at_slots_does_not_wait_for_a_step_that_hangs(
+    models: OneModel, service: ModelService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GET /slots was answered once --step-timeout had ended it."""
+
+    async def hang(_: SlotAction) -> SlotResult:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(models.engine, "act_on_slot", hang)
+    monkeypatch.setattr(server_service, "LOOK_S", 0.01)
+    with pytest.raises(Unavailable, match="the step that runs"):
+        asyncio.run(service.act_on_slot("tiny", SlotAction(verb="look")))
 
 
 def test_clients_unload_where_they_may(models: OneModel) -> None:

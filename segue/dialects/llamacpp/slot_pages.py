@@ -41,7 +41,7 @@ async def slots(service: Service, values: Mapping[str, Any]) -> Reply:
 
 
 async def _held(service: Service, model: str, tenant: str) -> dict[int, dict[str, int]]:
-    """What that key's slots hold, by their numbers; nothing where they cannot be saved."""
+    """What that key's slots hold, by their numbers; nothing where they cannot be saved, or a step takes long."""
     try:
         done = await service.act_on_slot(model, SlotAction(verb="look", tenant=tenant))
     except SegueError:
