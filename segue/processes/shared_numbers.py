@@ -3,13 +3,14 @@
 import contextlib
 import mmap
 import os
+import weakref
 from types import TracebackType
 
 _BYTES = 8
 
 
 class FileLock:
-    """An advisory lock on a file: the system releases it if the process ends."""
+    """An advisory lock on a file: the system releases it if the process ends. The file is closed with the lock."""
 
     def __init__(self, descriptor: int) -> None:
         import fcntl  # there are several processes only where it exists
@@ -17,6 +18,7 @@ class FileLock:
         self._flock = fcntl.flock
         self._take, self._release = fcntl.LOCK_EX, fcntl.LOCK_UN
         self._descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor).atexit = False
 
     def __enter__(self) -> None:
         self._flock(self._descriptor, self._take)
@@ -43,7 +45,6 @@ class SharedNumbers:
             self.lock = contextlib.nullcontext()
             self.values = memoryview(bytearray(size * _BYTES)).cast("d")
             return
-        # Not closed: the lock needs it as long as the process lives.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         os.ftruncate(descriptor, size * _BYTES)
         self.lock = FileLock(descriptor)

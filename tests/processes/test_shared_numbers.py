@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import subprocess
@@ -6,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.processes.shared_numbers import SharedNumbers
+from segue.processes.shared_numbers import FileLock, SharedNumbers
 from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("fcntl", reason="numbers are shared where files can be locked")
@@ -53,6 +54,20 @@ def test_a_killed_process_does_not_keep_the_lock(tmp_path: Path) -> None:
         numbers = SharedNumbers(1, str(path))
         with numbers.lock:
             assert numbers.values[0] == 1
+
+
+def test_the_file_is_closed_with_the_lock(tmp_path: Path) -> None:
+    """A program that makes many, as tests do, ran out of files where it may open 256, as on macOS."""
+    numbers = SharedNumbers(1, str(tmp_path / "numbers"))
+    values, lock = numbers.values, numbers.lock
+    assert isinstance(lock, FileLock)
+    descriptor = lock._descriptor
+    os.fstat(descriptor)
+    del numbers, lock
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    values[0] = 1.0  # which is still there
 
 
 def test_without_a_path_they_are_a_processs_own() -> None:
