@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from segue.engine.constraints.grammar import GrammarError
 from segue.engine.constraints.grammar_text import GrammarText, grammar_text, read_as
-from segue.engine.constraints.lazy.fitting import Fitting
+from segue.engine.constraints.lazy.fitting import Fitting, LimitMet
 from segue.engine.constraints.lazy.triggers import TriggerError, WantedWords, never_fits
 from segue.engine.constraints.lazy.word_matcher import WordMatcher
 from segue.engine.constraints.lazy.word_watch import WordWatch
@@ -49,6 +49,7 @@ _SLOW_S = 0.02  # of the processor, for one mask: then a token may take as long 
 _MAX_FORCED = 64  # tokens known ahead
 _STACK_BYTES = 128 * 1024 * 1024  # llguidance calls itself for every rule that uses another
 _TOO_FEW_ITEMS = "Too many items"  # llguidance's words
+_AMBIGUOUS = (_TOO_FEW_ITEMS, "Parser Error: Current row has")
 _TOO_LONG = (
     "lexer precomputation failed"  # its words too, which name limits that no caller can change
 )
@@ -109,14 +110,19 @@ class Grammar:
         return trial if first is None or trial.is_error() else None
 
     def _after_words(self, wanted: WantedWords) -> WordMatcher:
-        """A matcher of free text until a trigger comes. Raises TriggerError."""
+        """A matcher of free text until a trigger comes. Raises GrammarError, of a trigger TriggerError."""
         watch = WordWatch(wanted.words, wanted.tokens, self.vocabulary)
-        fitting = Fitting(self._whole, self.vocabulary, watch.given[0][1])
-        unfit = [n for n, text in watch.given if not text or fitting.num_read(text) < len(text)]
+        fitting = Fitting(self._whole, self.vocabulary, watch.given[0][1], self.lexer)
+        try:
+            unfit = [n for n, text in watch.given if not text or not fitting.can_begin(text)]
+        except LimitMet as met:
+            raise GrammarError(reason(str(met))) from None
         if unfit:
             raise never_fits(wanted.params[min(unfit)])
         matcher = WordMatcher(watch, fitting, self.vocabulary)
         matcher.compute_bitmask()  # the first reads all tokens, which says nothing of the grammar
+        if matcher.is_error():
+            raise GrammarError(reason(matcher.get_error()))
         return matcher
 
     @property
@@ -214,7 +220,7 @@ def reason(error: str) -> str:
     """The compiler's message without its internals."""
     if error.startswith("NoExtensionBias"):
         return "no text matches it"
-    if _TOO_FEW_ITEMS in error:
+    if any(said in error for said in _AMBIGUOUS):
         return "it is too ambiguous: there are too many ways to read what may come next"
     if error.startswith(_TOO_LONG):
         return "it takes too much work to find what may come first"

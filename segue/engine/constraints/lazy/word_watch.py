@@ -66,6 +66,7 @@ class WordWatch:
         """A bit for each token, the lowest first. Raises LimitMet."""
         found = self._masks.get(at)
         if found is None:
+            fitting.begin()
             bits = self._within(at, fitting) if at.half else self._between(at, fitting)
             if len(self._masks) >= _MAX_MASKS:
                 self._masks.clear()

@@ -21,7 +21,7 @@ def test_tokens_behind_a_text(made: Compiler, text: str) -> None:
         constraint = Constraint(kind="gbnf", value=text or str(random_grammars.grammar(rng, False)))
         grammar = made.compile(constraint)
         known = grammar.vocabulary
-        fitting = Fitting(grammar._whole, known, b"")
+        fitting = Fitting(grammar._whole, known, b"", grammar.lexer)
         every = known.pieces.beginning_with(b"")
         texts = every[np.isin(every, [*known.texts])]
         befores = [

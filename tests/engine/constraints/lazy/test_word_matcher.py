@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from segue.engine.constraints.compiler import Compiler, Matcher
 from segue.engine.constraints.guide import Guide
+from segue.engine.constraints.lazy.fitting import Fitting, LimitMet
 from segue.engine.constraints.lazy.word_matcher import WordMatcher
 from segue.errors import InvalidField
 from segue.runners.llama.vocab import LlamaVocab
@@ -214,3 +215,40 @@ def test_what_does_not_fit_is_told_from_a_lexer_that_is_spoilt(
         assert not guide.accept(token)
     assert is_allowed(guide, ABC, vocab.size)
     assert grammar.is_spoilt
+
+
+AMBIGUOUS = "root ::= n0\n" + "\n".join(
+    f'n{i} ::= {" | ".join(f"n{j} n{(i + j) % 8} | n{i} n{j}" for j in range(8))} | [ab] | "(" n0 ")"'
+    for i in range(8)
+)
+
+
+def test_what_is_too_ambiguous_to_be_read_is_refused(made: Compiler) -> None:
+    """Python's lock was kept while all of a word was read: minutes, in which nothing else ran."""
+    trigger = Trigger("word", "(" + "ab" * 30, param="grammar_triggers[0]")
+    with pytest.raises(InvalidField, match=r"^grammar: it is too ambiguous"):
+        made.compile(Constraint(kind="gbnf", value=AMBIGUOUS, triggers=(trigger,)))
+
+
+def test_what_a_slow_lexer_reads_has_an_end(
+    made: Compiler, vocab: LlamaVocab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("segue.engine.constraints.token_reading._DEAR_S", -1.0)
+    assert Compiler(vocab, vocab.size).compile(CALLED).is_slow
+    monkeypatch.setattr("segue.engine.constraints.lazy.fitting._MAX_S", -1.0)
+    with pytest.raises(InvalidField, match="takes too long to read what triggers give to it"):
+        Compiler(vocab, vocab.size).compile(CALLED)
+
+
+def test_a_limit_that_is_met_as_the_first_tokens_are_tried_is_told(
+    vocab: LlamaVocab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every answer came to a dead end before its first token."""
+
+    def fits(self: Fitting, text: bytes) -> bool:
+        raise LimitMet("it is too large")
+
+    monkeypatch.setattr(Fitting, "fits", fits)
+    constraint = replace(CALLED, triggers=(Trigger("word", "xa"),), value='root ::= "xa" "b"*')
+    with pytest.raises(InvalidField, match=r"^grammar: it is too large"):
+        Compiler(vocab, vocab.size).compile(constraint)
