@@ -3,13 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from segue.bounds import MAX_NUMBER
 from segue.dialects.base import Operation
 from segue.dialects.fields.kinds import Boolean, Mismatch, OnlyEmpty
 from segue.dialects.fields.table import Draft, Field
 from segue.dialects.openai import fields as openai
 from segue.dialects.vllm import fields as vllm
 from segue.dialects.vllm.generated import Generated
-from segue.dialects.vllm.kinds import LaxEndless, LaxTokenIds
+from segue.dialects.vllm.kinds import LaxBias, LaxEndless, LaxTokenIds
 from segue.types import Prompt
 
 MODES = ("tokens", "text")
@@ -62,25 +63,43 @@ _PROMPT_SCORES = replace(
     doc="The same for the tokens of the prompt, by token id; not streamed.",
 )
 
+_BIAS = Field(
+    "logit_bias",
+    LaxBias(MAX_NUMBER),
+    "Added to the logits, by token id.",
+    "sampling.logit_bias",
+)
+
 # SamplingParams, as far as /v1/completions has them too.
 _SETTINGS = (
     *vllm.FIELDS.pick(
         *("n", "temperature", "top_p", "top_k", "min_p", "seed"),
-        *("presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias"),
+        *("presence_penalty", "frequency_penalty", "repetition_penalty"),
         *("min_tokens", "stop", "stop_token_ids", "ignore_eos", "include_stop_str_in_output"),
         *("bad_words", "allowed_token_ids", "structured_outputs", "repetition_detection"),
         *("logprobs", "skip_special_tokens", "stream_interval"),
     ).rows,
     _PROMPT_SCORES,
     _LENGTH,
+    _BIAS,
     vllm.lenient(_DETOKENIZE),
     *_ASIDE,
 )
 
 
+# Of SamplingParams: what null is a value of. For what is not among these it is a mistake.
+_NULLABLE = frozenset(
+    (
+        *("seed", "stop", "stop_token_ids", "max_tokens", "logprobs", "prompt_logprobs"),
+        *("logit_bias", "bad_words", "allowed_token_ids", "structured_outputs"),
+        *("repetition_detection", "stream_interval"),
+        *(row.name for row in _ASIDE),
+    )
+)
+
+
 def _setting(row: Field) -> Field:
-    """As SamplingParams has it, where null means no bad words."""
-    is_nullable = row.nullable or row.name == "bad_words"
+    is_nullable = row.name in _NULLABLE
     return replace(row, name=f"sampling_params.{row.name}", nullable=is_nullable)
 
 

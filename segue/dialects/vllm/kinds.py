@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from segue.bounds import MAX_JSON_VALUES
+from segue.bounds import MAX_BIAS, MAX_JSON_VALUES
 from segue.dialects.fields.kinds import Endless, LogitBias, Mismatch, Text, TokenIds, lenient
 from segue.dialects.fields.prompt_kinds import Prompts
 
@@ -64,13 +64,15 @@ def _ids(values: list[Any]) -> list[Any]:
 class LaxBias:
     """As LogitBias, clamped; keys and numbers as leniently as vLLM reads them."""
 
+    max_bias: float = MAX_BIAS
+
     def read(self, value: Any) -> dict[int, float]:
         if type(value) is dict:
             value = {_key(token): lenient(bias) for token, bias in value.items()}
-        return LogitBias(clamp=True).read(value)
+        return LogitBias(self.max_bias, clamp=True).read(value)
 
     def schema(self) -> dict[str, Any]:
-        return LogitBias().schema()
+        return LogitBias(self.max_bias).schema()
 
 
 def _key(key: str) -> str:
