@@ -54,13 +54,14 @@ _TOO_LONG = (
     "lexer precomputation failed"  # its words too, which name limits that no caller can change
 )
 _TOO_MUCH = "too much work"
+_PANIC = "the compiler failed on it"
 _WHOLE_REGEX = "at 1(8): "  # the place of one that is all of a grammar: says nothing
 _SHOWN_CHARS = 20  # of a regular expression, from where it is wrong
 _LAZY_ADVICE = (
     "; patterns that may begin within each other are dear, and so are texts beside a pattern or before a grammar that "
     "names tokens: let them begin alike, with what is rare in them, such as <call:, or have texts and tokens alone"
 )
-_WORD_CHARS = 8  # of a grammar's text, for a character that is looked for before it
+_WORD_CHARS = 8  # of a grammar's text, for a byte that is looked for before it: some 260 bytes
 _stack_size = threading.Lock()  # it is set for the whole process, while a thread may be started
 _MAKERS = ThreadPoolExecutor(2, "compile", initializer=step_back)
 
@@ -213,7 +214,7 @@ def _matcher(
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         log.warning("the compiler of constraints failed: %r", error)
-        raise GrammarError("the compiler failed on it") from None
+        raise GrammarError(_PANIC) from None
 
 
 def reason(error: str) -> str:
@@ -222,6 +223,8 @@ def reason(error: str) -> str:
         return "no text matches it"
     if any(said in error for said in _AMBIGUOUS):
         return "it is too ambiguous: there are too many ways to read what may come next"
+    if error.startswith("panic"):
+        return _PANIC
     if error.startswith(_TOO_LONG):
         return "it takes too much work to find what may come first"
     said = _wrong_regex(error) or error.split("\n<", 1)[0].split("<backtrace>", 1)[0]
@@ -244,7 +247,7 @@ def _wrong_regex(error: str) -> str:
 
 def _size(written: GrammarText) -> int:
     words = () if written.words is None else written.words.words.values()
-    return len(written.text) + _WORD_CHARS * sum(map(len, words))
+    return len(written.text) + _WORD_CHARS * sum(len(word.encode()) for word in words)
 
 
 class Compiler:

@@ -12,7 +12,7 @@ from segue.engine.constraints.vocabulary import Vocabulary
 from segue.engine.seam import Vocab
 from segue.errors import InvalidField
 from segue.runners.fake import VOCAB_SIZE, FakeVocab
-from segue.types import Constraint, ConstraintKind
+from segue.types import Constraint, ConstraintKind, Trigger
 from tests.engine.constraints.guided import regex
 
 
@@ -43,6 +43,27 @@ def test_texts_of_compiled_grammars_are_bounded_together(monkeypatch: pytest.Mon
     compiler.compile(one)
     assert compiler.known(one)
     assert not compiler.known(large)
+
+
+def test_words_before_a_grammar_count_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a state: with pictures in them they took four times the memory that they counted."""
+    compiler = Compiler(FakeVocab(), VOCAB_SIZE)
+    first, other = (
+        Constraint(kind="gbnf", value=f'root ::= "{word}"', triggers=(Trigger("word", word),))
+        for word in ("\N{ROCKET}" * 10, "\N{DOLPHIN}" * 10)
+    )
+    monkeypatch.setattr(room, "MAX_CACHED_CHARS", 600)
+    for each in (first, other):
+        compiler.compile(each)
+    assert compiler.known(other)
+    assert not compiler.known(first)
+
+
+def test_a_panic_is_told_without_its_words() -> None:
+    """llguidance has them of alternatives that are one text in two ways."""
+    assert (
+        room.reason("panic: called `Option::unwrap()`\n<backtrace>") == "the compiler failed on it"
+    )
 
 
 def test_a_brief_compiler_reads_the_vocabulary_with_the_first_constraint(
