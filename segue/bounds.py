@@ -35,6 +35,9 @@ LARGE_ANSWER_ITEMS = 2000  # tokens and scores: more take milliseconds, and are 
 LARGE_ANSWER_CHARS = 1 << 19  # of prompts, once per choice: the same
 MAX_ANSWER_SCORES = 1 << 20  # tokens with their alternatives: some 30 MB of JSON, 200 MB while made
 
+MAX_WATCHES = 64  # clients that are told what becomes of models, each on a connection that it keeps
+MAX_UNREAD_CHANGES = 256  # of models, kept for one of them
+
 # Of what each choice tells again, over all choices: the ids of its prompt, the text around a gap, the settings in
 # llama.cpp's own answers. Encoding them takes some 0.1 s.
 MAX_REPEATED_CHARS = 1 << 26

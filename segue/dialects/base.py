@@ -4,7 +4,7 @@ A dialect is data. Adding one adds rows, a renderer and an error shape; the serv
 for all of them. Nothing here does I/O or looks at a clock: the server stamps each request.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -122,7 +122,7 @@ class Renderer(Protocol):
 
 
 class Reply(Struct, frozen=True):
-    """A whole answer. Text goes out as it is, anything else as JSON.
+    """A whole answer. Text goes out as it is, a Flow as it comes, anything else as JSON.
 
     Header names are in small letters. A content-type among them stands for the usual one.
     """
@@ -130,6 +130,22 @@ class Reply(Struct, frozen=True):
     body: Any
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
+
+
+class Source(Protocol):
+    """What comes piece by piece, until there is no more. It is closed once nobody reads it any longer."""
+
+    def __aiter__(self) -> AsyncIterator[Any]: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Flow(NamedTuple):
+    """The body of an answer that goes on while its client stays: what `render` makes of each piece, as events of a
+    stream."""
+
+    source: Source
+    render: Callable[[Any], bytes]
 
 
 ErrorShape = Callable[[SegueError], Reply]
@@ -262,6 +278,9 @@ class Service(Protocol):
     async def open(self, model: str) -> None:
         """Until it is up. Raises SegueError."""
 
+    def watch(self) -> Source:
+        """Each ModelChange from now on; None while nothing happens, for a sign of life. Raises Unavailable."""
+
     async def load(self, model: str) -> None:
         """The same; a client wants it to stay, and takes back an unload that waits for the model's last user."""
 
@@ -307,6 +326,7 @@ class Companion:
     of_query: tuple[str, ...] = ()  # fields whose value in the query counts before the body's
     knows_key: bool = False  # it is told whose API key it was asked with, as `tenant`
     first_value_counts: bool = False  # of a field that is in the query twice; else the last does
+    is_flow: bool = False  # its answer goes on: events of a stream
     is_public: bool = False  # asked by those that have no key; its body is not read
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
 

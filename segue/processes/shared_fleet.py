@@ -89,7 +89,7 @@ class SharedFleet(Fleet):
                 self._used_elsewhere[model] = time.monotonic() - ago_s
                 return _idle_s(self._find(model))
             case messages.Unload(model, idle_s):
-                return await self._leave(self._find(model), idle_s)
+                return await self._give_up(self._find(model), idle_s)
             case messages.Kept(model, seconds):
                 self._find(model).keep_s = seconds
             case messages.Applied(model, adapters):
@@ -100,12 +100,12 @@ class SharedFleet(Fleet):
                 raise EngineFault("a server process does not answer that")
         return None
 
-    async def _leave(self, member: Member, idle_s: float) -> float:
+    async def _give_up(self, member: Member, idle_s: float) -> float:
         if _idle_s(member) < idle_s:
             return BUSY
         # No await since the check above, so no request can have arrived in between.
         engine = member.engine
-        member.leave()
+        self._leave(member)
         if engine is not None:
             await engine.close()
         return 0.0

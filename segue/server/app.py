@@ -59,6 +59,7 @@ def create_app(
         defaults=policy.defaults,
         served=metrics.served,
         may_unload=policy.client_keep_alive,
+        ping_s=policy.ping_interval_s,
     )
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)

@@ -1,18 +1,25 @@
 """The endpoint of all companion operations: what a dialect serves besides completions."""
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
-from segue.dialects.base import Companion, ErrorShape, Service
+from segue.dialects.base import Companion, ErrorShape, Flow, Service
 from segue.dialects.fields.table import Draft, show
 from segue.errors import MalformedBody, SegueError, UnknownPath
 from segue.server.admission.request_record import RequestRecord
 from segue.server.feed import while_connected
-from segue.server.framing import Header, error_headers, reply_messages
+from segue.server.framing import (
+    EVENTS,
+    STREAM_HEADERS,
+    Header,
+    error_headers,
+    reply_messages,
+)
 from segue.server.json_body import beside_the_loop, decode, is_large, read_body
 from segue.server.report_headers import ignored
 
@@ -41,6 +48,11 @@ class Companions:
             if self.companion.has_body:
                 answering = while_connected(receive, answering, self.timeout_s)
             reply = await answering
+            if isinstance(flow := reply.body, Flow):
+                async with aclosing(flow.source):
+                    is_head = scope["method"] == "HEAD"
+                    flowing = _begin(send, headers) if is_head else _pass_on(flow, send, headers)
+                    return await while_connected(receive, flowing, 0.0)
             messages = await beside_the_loop(is_long, lambda: reply_messages(reply, headers))
         except SegueError as error:
             RequestRecord.of(scope).refuse(error)
@@ -60,6 +72,21 @@ class Companions:
         read = partial(_read_companion, companion, body, query if has_query else {})
         draft = await beside_the_loop(is_large(body), read)
         return is_large(body), draft
+
+
+async def _begin(send: Send, headers: list[Header], more: bool = False) -> None:
+    """The beginning of an answer that goes on; for HEAD all of it."""
+    own = [(b"content-type", EVENTS), *STREAM_HEADERS, *headers]
+    await send({"type": "http.response.start", "status": 200, "headers": own})
+    await send({"type": "http.response.body", "body": b"", "more_body": more})
+
+
+async def _pass_on(flow: Flow, send: Send, headers: list[Header]) -> None:
+    await _begin(send, headers, more=True)
+    async for piece in flow.source:
+        if body := flow.render(piece):
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _nameless(path: str) -> UnknownPath:

@@ -38,8 +38,10 @@ class Frame:
         return [b": %b\n\n" % text.encode()] if text and self.has_comments else []
 
 
+EVENTS = b"text/event-stream; charset=utf-8"
+
 _SSE = Frame(
-    content_type=b"text/event-stream; charset=utf-8",
+    content_type=EVENTS,
     before=b"data: ",
     after=b"\n\n",
     end=b"data: [DONE]\n\n",

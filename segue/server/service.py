@@ -16,6 +16,7 @@ from segue.dialects.fields.defaults import Defaults
 from segue.engine.seam import Engine, Models
 from segue.errors import Forbidden, SegueError, SetupError, Unavailable
 from segue.server.framing import encode
+from segue.server.model_watch import ModelWatch
 from segue.types import (
     Adapter,
     CompletionRequest,
@@ -107,8 +108,11 @@ class ModelService:
         defaults: Defaults,
         served: Callable[[str], Served],
         may_unload: bool,
+        ping_s: float = 0.0,
     ):
-        """`served`: what was counted of the requests of a model. `may_unload`: whether clients may."""
+        """`served`: what was counted of the requests of a model. `may_unload`: whether clients may. `ping_s`: of
+        silence until who watches gets a sign of life."""
+        self._ping_s = ping_s
         self._models = models
         self._may_unload = may_unload
         self._served = served
@@ -171,6 +175,9 @@ class ModelService:
 
     async def open(self, model: str) -> None:
         await open_engine(self._models, model)
+
+    def watch(self) -> ModelWatch:
+        return ModelWatch(self._models, self._ping_s)
 
     async def load(self, model: str) -> None:
         if self._models.expires_s(model) == 0:

@@ -20,7 +20,14 @@ from segue.types.events import (
     Split,
     Usage,
 )
-from segue.types.models import ModelDefaults, ModelInfo, Origin, ServedAdapter, Stats
+from segue.types.models import (
+    ModelChange,
+    ModelDefaults,
+    ModelInfo,
+    Origin,
+    ServedAdapter,
+    Stats,
+)
 from segue.types.requests import (
     Adapter,
     CompletionRequest,
@@ -63,6 +70,7 @@ __all__ = [
     "HeldText",
     "Infill",
     "InfillMethod",
+    "ModelChange",
     "ModelDefaults",
     "ModelInfo",
     "Origin",

@@ -72,6 +72,14 @@ class ServedAdapter(Struct, frozen=True):
     applied: float = 0.0  # of requests that say nothing of adapters; 0: it is left out
 
 
+class ModelChange(Struct, frozen=True):
+    """What became of a served model. `failed`: it could not be loaded."""
+
+    model: str
+    status: Literal["loading", "ok", "idle"]
+    failed: bool = False
+
+
 class Stats(Struct, frozen=True, kw_only=True):
     """Gauges and running totals of one engine since it started."""
 

@@ -1,13 +1,16 @@
 """llama.cpp's `/models/load` and `/models/unload`, and what its pages say of a model that is not loaded."""
 
 import asyncio
+import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from segue.dialects.base import Companion
+from segue.dialects.base import Card, Companion, Flow
 from segue.dialects.llamacpp import LLAMACPP
 from segue.errors import InvalidField, Unavailable
+from segue.types import ModelChange
 from tests.support.one_card import OneCard
 
 PAGES: dict[tuple[str, str], Companion] = {
@@ -76,6 +79,48 @@ def test_other_pages_say_that_it_is_not_loaded(service: OneCard, path: str) -> N
     service.leave(is_used=False)
     with pytest.raises(Unavailable, match="not loaded"):
         ask(service, "GET", path, model="tiny")
+
+
+UP_FIELDS = ("id", "aliases", "tags", "object", "created", "owned_by", "meta")
+
+
+def told(service: OneCard) -> list[Any]:
+    """The events of a stream that ends; of a comment its text."""
+
+    async def lines() -> list[str]:
+        flow = (await PAGES["GET", "/models/sse"].answer(service, {})).body
+        assert isinstance(flow, Flow)
+        text = b"".join([flow.render(piece) async for piece in flow.source]).decode()
+        return text.split("\n\n")[:-1]
+
+    events = asyncio.run(lines())
+    return [json.loads(each[6:]) if each.startswith("data: ") else each for each in events]
+
+
+def test_events_tell_of_loads_and_unloads_under_its_names(service: OneCard) -> None:
+    service.changes = [
+        ModelChange("tiny", "loading"),
+        None,
+        ModelChange("tiny", "ok"),
+        ModelChange("tiny", "idle"),
+        ModelChange("tiny", "idle", failed=True),
+        ModelChange("another", "ok"),
+    ]
+    begun, silence, up, gone, failed = told(service)
+    assert begun == {"model": "tiny", "event": "model_status", "data": {"status": "loading"}}
+    assert silence == ": keep-alive"
+    listed = json.loads(msgspec.json.encode(ask(service, "GET", "/models")["data"][0]))
+    assert up["event"] == "status_change"
+    assert up["data"].pop("info") == {n: v for n, v in listed.items() if n in UP_FIELDS}
+    assert up["data"] == {"status": "loaded"}
+    assert gone["data"] == {"status": "unloaded", "exit_code": 0}
+    assert failed["data"] == {"status": "unloaded", "exit_code": 1}
+
+
+def test_adapters_share_the_lot_of_their_model(service: OneCard) -> None:
+    service.more = [Card("sql", 77, "loading", None, parent="tiny")]
+    service.changes = [ModelChange("tiny", "loading")]
+    assert [event["model"] for event in told(service)] == ["tiny", "sql"]
 
 
 def test_a_template_is_applied_by_a_model_that_is_loaded_for_it(service: OneCard) -> None:

@@ -20,7 +20,7 @@ from segue.processes.channel import Channel
 from segue.processes.parent import Parent, Plan
 from segue.processes.shared_fleet import SharedFleet
 from segue.server.transport.listen import bind
-from segue.types import Adapter, ServedAdapter
+from segue.types import Adapter, ModelChange, ServedAdapter
 from tests.support.fakes import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
@@ -228,6 +228,8 @@ def test_a_model_is_unloaded_once_no_process_uses_it() -> None:
     async def main() -> None:
         async with running() as group:
             one, two = group.fleets
+            heard: list[ModelChange | None] = []
+            two.listen(heard.append)
             await one.open("tiny")
             await until(lambda: two.loaded("tiny"))
             busy = cast("Any", two.loaded("tiny"))
@@ -241,6 +243,7 @@ def test_a_model_is_unloaded_once_no_process_uses_it() -> None:
             await until(lambda: group.fleet.loaded("tiny") is None)
             assert one.loaded("tiny") is None
             assert two.loaded("tiny") is None
+            assert heard == [ModelChange("tiny", status) for status in ("loading", "ok", "idle")]
             await two.open("tiny")
             assert group.num_loads == 2
             assert two.expires_s("tiny") is None, "the wish ended with the unload"

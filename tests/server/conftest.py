@@ -41,6 +41,10 @@ class Live(Served):
     def release(self, pause: Pause) -> None:
         self._loop.call_soon_threadsafe(pause.go.set)
 
+    def call(self, what: Callable[..., object], *arguments: Any) -> None:
+        """On the server's loop."""
+        self._loop.call_soon_threadsafe(what, *arguments)
+
     def complete(self, **body: Any) -> httpx2.Response:
         return self.client.post("/v1/completions", json={"prompt": "ab", **body})
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
 from segue.engine.process.adapter_list import AdapterList
+from segue.engine.process.fleet import Listeners
 from segue.engine.seam import Sink
 from segue.errors import Unavailable, UnknownModel
 from segue.types import (
@@ -15,6 +16,7 @@ from segue.types import (
     Event,
     Failed,
     Finished,
+    ModelChange,
     ModelInfo,
     Prompted,
     ServedAdapter,
@@ -154,6 +156,7 @@ class OneModel:
         self.engine = engine
         self.is_up = True
         self.is_starting = False
+        self.listeners = Listeners()
         self.gate: Callable[[], Awaitable[None]] | None = None
         self.kept: list[tuple[str, float | None]] = []
         self.was_kept = threading.Event()
@@ -179,6 +182,9 @@ class OneModel:
 
     def is_loading(self, name: str) -> bool:
         return self.is_starting
+
+    def listen(self, heard: Callable[[ModelChange | None], None]) -> Callable[[], None]:
+        return self.listeners.add(heard)
 
     def keep(self, name: str, seconds: float | None) -> None:
         self.kept.append((name, seconds))

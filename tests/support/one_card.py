@@ -1,6 +1,6 @@
 """A service for the pages of a dialect, without engines."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,7 +8,16 @@ from msgspec.structs import replace
 
 from segue.dialects.base import Card
 from segue.engine.process.adapter_list import AdapterList
-from segue.types import Adapter, ModelInfo, Served, ServedAdapter, SlotAction, SlotResult, Stats
+from segue.types import (
+    Adapter,
+    ModelChange,
+    ModelInfo,
+    Served,
+    ServedAdapter,
+    SlotAction,
+    SlotResult,
+    Stats,
+)
 from tests.support.fakes import INFO
 
 CHATTY = msgspec.structs.replace(
@@ -32,6 +41,8 @@ class OneCard:
         )
         self.requests = Served()
         self.slot_actions: list[tuple[str, SlotAction]] = []
+        self.more: list[Card] = []
+        self.changes: list[ModelChange | None] = []
         self._card = Card("tiny", 77, "ok", info, aliases=("fim", "code"))
 
     def now(self) -> float:
@@ -44,7 +55,8 @@ class OneCard:
         return self._card
 
     def cards(self) -> list[Card]:
-        return [self._card, *(Card(n, 77, "ok", CHATTY, is_alias=True) for n in ("fim", "code"))]
+        aliases = (Card(n, 77, "ok", CHATTY, is_alias=True) for n in ("fim", "code"))
+        return [self._card, *aliases, *self.more]
 
     async def tokenize(self, *_: Any, **__: Any) -> list[int]:
         return []
@@ -60,6 +72,10 @@ class OneCard:
 
     async def open(self, model: str) -> None:
         self._card = replace(self._card, status="ok", info=self._card.known)
+
+    async def watch(self) -> AsyncGenerator[ModelChange | None, None]:
+        for change in self.changes:
+            yield change
 
     async def load(self, model: str) -> None:
         await self.open(model)

@@ -120,6 +120,14 @@ LLAMACPP = Dialect(
             model_pages.LOAD_FIELDS,
             is_native=True,
         ),
+        Companion(
+            "GET",
+            "/models/sse",
+            "Events, as models are loaded and unloaded.",
+            model_pages.events,
+            is_native=True,
+            is_flow=True,
+        ),
         Companion("GET", "/metrics", "Figures for Prometheus.", pages.metrics, pages.WHICH),
         Companion(
             "GET",

@@ -252,8 +252,10 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server answers before a load has ended, and ends the requests of a model that is unloaded.",
     ),
     Difference(
-        "No request downloads or deletes a model; there is no `/models/sse`, and a model's `status` has no `args`.",
-        "Whoever may complete could fill the disk, and arguments name paths of the server.",
+        "No request downloads or deletes a model, and a model's `status` has no `args`. `/models/sse` tells of loads "
+        "and unloads, of one model too, without progress; 64 clients may listen.",
+        "Whoever may complete could fill the disk, and arguments name paths of the server. There, only the server that "
+        "routes to several models has events.",
     ),
     Difference(
         "`X-Conversation-Id` has no effect, and `/v1/stream` is a 404: a stream ends with its connection.",

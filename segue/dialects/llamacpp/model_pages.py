@@ -5,13 +5,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from segue.dialects.base import Card, Reply, Service
+from msgspec.json import encode
+
+from segue.dialects.base import Card, Flow, Reply, Service
 from segue.dialects.fields.table import Table
 from segue.dialects.llamacpp.pages import MODEL
 from segue.dialects.rendering import model_facts
 from segue.dialects.rendering.dates import timestamp
 from segue.errors import InvalidField
-from segue.types import ModelInfo
+from segue.types import ModelChange, ModelInfo
 
 # The numbers of its kinds of vocabulary, by the tokenizer's name in a GGUF.
 VOCAB_TYPES = {
@@ -57,6 +59,36 @@ async def unload(service: Service, values: Mapping[str, Any]) -> Reply:
         raise InvalidField("model is not running", "model")
     await service.unload(values["model"])
     return Reply({"success": True})
+
+
+async def events(service: Service, _: Mapping[str, Any]) -> Reply:
+    """Under the names that its server gives them: the beginning of a load has another than what follows."""
+
+    def render(change: ModelChange | None) -> bytes:
+        if change is None:
+            return b": keep-alive\n\n"
+        told = [_told(card, change) for card in service.cards() if _is_about(card, change)]
+        return b"".join(b"data: %b\n\n" % encode(each) for each in told)
+
+    return Reply(Flow(service.watch(), render))
+
+
+def _is_about(card: Card, change: ModelChange) -> bool:
+    """The model itself, or one of its adapters."""
+    return change.model == (card.parent or card.name) and not card.is_alias
+
+
+def _told(card: Card, change: ModelChange) -> dict[str, Any]:
+    data: dict[str, Any] = {"status": STATUSES[change.status]}
+    if change.status == "ok" and card.info is not None:
+        data["info"] = {name: value for name, value in _described(card).items() if name in _INFO}
+    if change.status == "idle":
+        data["exit_code"] = int(change.failed)
+    event = "model_status" if change.status == "loading" else "status_change"
+    return {"model": card.name, "event": event, "data": data}
+
+
+_INFO = frozenset({"id", "aliases", "tags", "object", "created", "owned_by", "meta"})
 
 
 def _described(card: Card) -> dict[str, Any]:

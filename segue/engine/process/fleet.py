@@ -12,13 +12,14 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
+from segue.bounds import MAX_WATCHES
 from segue.engine.process.adapter_list import AdapterList
 from segue.engine.process.spawning import beside
 from segue.engine.seam import Engine
 from segue.errors import SetupError, Unavailable, UnknownModel
-from segue.types import Adapter, ModelInfo, ServedAdapter
+from segue.types import Adapter, ModelChange, ModelInfo, ServedAdapter
 
 log = logging.getLogger("segue.fleet")
 
@@ -66,6 +67,10 @@ class Others(Protocol):
         """Have all of them leave it, unless one used it less than `idle_s` ago."""
 
 
+Heard = Callable[[ModelChange | None], None]
+"""Called with a change; with None once nothing more will come."""
+
+
 class Fleet:
     def __init__(
         self, members: list[Member], keep_alive_s: float | None = None, strict: bool = False
@@ -78,6 +83,7 @@ class Fleet:
         self._is_closing = False
         self._changed = asyncio.Event()
         self.others: Others | None = None
+        self._listeners = Listeners()
 
     @property
     def names(self) -> list[str]:
@@ -106,6 +112,7 @@ class Fleet:
         is_due = member.failure is None or time.monotonic() >= member.retry_at
         if member.loading is None and is_due:
             member.loading = asyncio.create_task(self._start(member))
+            self._listeners.tell(ModelChange(member.name, "loading"))
             if self.others is not None:
                 self.others.opening(member.name)
         if member.loading is not None:
@@ -126,6 +133,18 @@ class Fleet:
             member.failure, member.pause_s, member.used_at = None, 0.0, time.monotonic()
         finally:
             member.loading = None
+        status: Literal["ok", "idle"] = "ok" if member.engine else "idle"
+        self._listeners.tell(ModelChange(member.name, status, failed=member.engine is None))
+
+    def _leave(self, member: Member) -> None:
+        """It is no longer up."""
+        was_up = member.engine is not None
+        member.leave()
+        if was_up:
+            self._listeners.tell(ModelChange(member.name, "idle"))
+
+    def listen(self, heard: Heard) -> Callable[[], None]:
+        return self._listeners.add(heard)
 
     def loaded(self, name: str) -> Engine | None:
         return self._find(name).engine
@@ -180,6 +199,7 @@ class Fleet:
     async def close(self, drain_s: float = 0.0) -> None:
         """Refuse whoever waits for a load, or would begin one; the engines of the others drain."""
         self._is_closing = True
+        self._listeners.end()
         if self._unloading is not None:
             self._unloading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -236,7 +256,7 @@ class Fleet:
         ):
             return
         # No await since the last check, so no request can have arrived in between.
-        member.leave()
+        self._leave(member)
         log.info("unloading %s: unused for %.0f s", member.name, keep_s)
         await engine.close()
 
@@ -253,3 +273,40 @@ class Fleet:
 
 def _names(member: Member) -> tuple[str, ...]:
     return (member.name, *member.aliases, *member.adapters.names)
+
+
+class Listeners:
+    """Those who are told what becomes of models."""
+
+    def __init__(self) -> None:
+        self._all: dict[object, Heard] = {}
+        self._is_over = False
+
+    def add(self, heard: Heard) -> Callable[[], None]:
+        """What is to be called once it need not be told any more. Raises Unavailable: there are too many."""
+        if len(self._all) >= MAX_WATCHES:
+            raise Unavailable(f"{MAX_WATCHES} clients are told of models already; no more are.")
+        if self._is_over:
+            heard(None)
+            return lambda: None
+        place = object()
+        self._all[place] = heard
+
+        def leave() -> None:
+            self._all.pop(place, None)
+
+        return leave
+
+    @property
+    def are_there(self) -> bool:
+        return bool(self._all)
+
+    def tell(self, change: ModelChange) -> None:
+        for heard in list(self._all.values()):
+            heard(change)
+
+    def end(self) -> None:
+        self._is_over = True
+        for heard in list(self._all.values()):
+            heard(None)
+        self._all.clear()

@@ -7,6 +7,7 @@ from segue.types import (
     Adapter,
     CompletionRequest,
     Event,
+    ModelChange,
     ModelInfo,
     ServedAdapter,
     SlotAction,
@@ -76,6 +77,12 @@ class Models(Protocol):
 
     def is_loading(self, name: str) -> bool:
         """Whether it is being started now. Neither loaded nor loading: it waits to be used."""
+
+    def listen(self, heard: Callable[[ModelChange | None], None]) -> Callable[[], None]:
+        """Have `heard` called with what becomes of models, until what this returns is called. None: nothing more comes.
+
+        Raises Unavailable where too many listen.
+        """
 
     def keep(self, name: str, seconds: float | None) -> None:
         """Unload it once nobody used it for that long; infinity keeps it, 0 unloads it when idle, None is no wish."""

@@ -78,6 +78,8 @@ def _query(row: Field) -> dict[str, Any]:
 
 def _responses(end: Operation | Companion) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {}}
+    if isinstance(end, Companion) and end.is_flow:
+        content = {STREAMS["sse"]: {}}
     if isinstance(end, Operation) and "stream" in end.table.known:
         content[STREAMS[end.framing]] = {}
     return {

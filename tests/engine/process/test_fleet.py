@@ -7,9 +7,9 @@ import pytest
 from segue.engine.process.fleet import Fleet, Member
 from segue.engine.process.supervisor import Supervisor
 from segue.engine.seam import Engine
-from segue.errors import ModelUnavailable, Unavailable, UnknownModel
+from segue.errors import ModelUnavailable, SetupError, Unavailable, UnknownModel
 from segue.runners.fake import FakeLoader
-from segue.types import CompletionRequest, Failed, ModelInfo, Prompt
+from segue.types import CompletionRequest, Failed, ModelChange, ModelInfo, Prompt
 from tests.support.fakes import INFO, ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
@@ -69,6 +69,40 @@ async def until_unloaded(fleet: Fleet, name: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while fleet.loaded(name) is not None:
             await asyncio.sleep(0.02)
+
+
+def test_what_becomes_of_models_is_told() -> None:
+    """Once each, when it is so: who looks then finds what was told."""
+
+    async def main() -> None:
+        heard: list[tuple[ModelChange | None, bool, bool]] = []
+
+        def hear(change: ModelChange | None) -> None:
+            heard.append((change, fleet.is_loading("one"), fleet.loaded("one") is not None))
+
+        one, _ = member("one")
+        fleet = Fleet([one, Member("bad", (), fail)])
+        fleet.listen(hear)
+        await asyncio.gather(fleet.open("one"), fleet.open("one"))
+        with pytest.raises(SetupError):
+            await fleet.open("bad")
+        fleet.keep("one", 0)
+        await until_unloaded(fleet, "one")
+        await fleet.close()
+        assert heard == [
+            (ModelChange("one", "loading"), True, False),
+            (ModelChange("one", "ok"), False, True),
+            (ModelChange("bad", "loading"), False, True),
+            (ModelChange("bad", "idle", failed=True), False, True),
+            (ModelChange("one", "idle"), False, False),
+            (None, False, False),
+        ]
+
+    asyncio.run(main())
+
+
+async def fail() -> Engine:
+    raise SetupError("no such file")
 
 
 def test_a_client_says_how_long_to_keep_a_model() -> None:
