@@ -1,11 +1,14 @@
-"""Durations in Go's notation ("5m", "1h30m", "300ms") or as a number of seconds."""
+"""Durations in Go's notation ("5m", "1h30m", "300ms") or as a number of seconds, and time limits in milliseconds."""
 
 import math
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from segue.dialects.fields.kinds import Mismatch
+from msgspec import UNSET
+
+from segue.bounds import MAX_INT64
+from segue.dialects.fields.kinds import Integer, Mismatch
 
 _UNITS_S = {
     "ns": 1e-9,
@@ -48,3 +51,15 @@ class Duration:
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [{"type": "number"}, {"type": "string", "maxLength": _MAX_CHARS}]}
+
+
+@dataclass(frozen=True)
+class Milliseconds:
+    """A time limit in milliseconds; the core has seconds. 0 and below mean no limit."""
+
+    def read(self, value: Any) -> Any:
+        number = Integer(-1, MAX_INT64).read(value)
+        return number / 1000 if number > 0 else UNSET
+
+    def schema(self) -> dict[str, Any]:
+        return Integer(-1, MAX_INT64).schema()

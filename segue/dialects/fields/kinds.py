@@ -170,18 +170,6 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Milliseconds:
-    """A time limit in milliseconds; the core has seconds. 0 and below mean no limit."""
-
-    def read(self, value: Any) -> Any:
-        number = Integer(-1, 2**53).read(value)
-        return number / 1000 if number > 0 else UNSET
-
-    def schema(self) -> dict[str, Any]:
-        return Integer(-1, 2**53).schema()
-
-
-@dataclass(frozen=True)
 class Text:
     max_chars: int
 

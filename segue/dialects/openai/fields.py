@@ -16,13 +16,12 @@ from segue.bounds import (
 from segue.dialects.base import INTERVAL, PING
 from segue.dialects.fields.adapter_fields import ADAPTER, LORA
 from segue.dialects.fields.constraint_fields import CONSTRAINTS, LAZY, begin_at_trigger
-from segue.dialects.fields.duration import Duration
+from segue.dialects.fields.duration import Duration, Milliseconds
 from segue.dialects.fields.infill_fields import GAP_ROWS, check_prompts, describe_gap
 from segue.dialects.fields.kinds import (
     Boolean,
     Endless,
     Integer,
-    Milliseconds,
     Number,
     NumTop,
     Stops,

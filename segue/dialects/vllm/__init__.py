@@ -132,8 +132,8 @@ DIFFERENCES = (
         "vLLM passes it by, so that a misspelt limit ends nothing.",
     ),
     Difference(
-        "use_beam_search refuses stop, bans, biases, min_tokens, prompt_logprobs, repetition_detection and "
-        "constraints.",
+        "use_beam_search refuses stop, bans, biases, min_tokens, prompt_logprobs, repetition_detection, "
+        "constraints, and numbers out of range.",
         "vLLM ignores them then, and answers as if they had not been given; only allowed_token_ids hold, on GPUs.",
     ),
     Difference(

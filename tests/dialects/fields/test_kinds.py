@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from segue.bounds import MAX_INT32, MAX_PROMPTS, MAX_SAMPLING_STEPS, MAX_SNIPPETS
 from segue.dialects.fields.adapter_fields import MAX_ADAPTERS, AdapterName, AdapterScales
-from segue.dialects.fields.duration import Duration
+from segue.dialects.fields.duration import Duration, Milliseconds
 from segue.dialects.fields.infill_fields import Snippets
 from segue.dialects.fields.kinds import (
     Boolean,
@@ -16,7 +16,6 @@ from segue.dialects.fields.kinds import (
     Kind,
     Lax,
     LogitBias,
-    Milliseconds,
     Mismatch,
     Number,
     NumTop,
@@ -57,6 +56,7 @@ READ: list[tuple[Kind, Any, Any]] = [
     (LogitBias(), {"0": 1, "50256": -100}, {0: 1.0, 50256: -100.0}),
     (LogitBias(), {}, {}),
     (Milliseconds(), 1500, 1.5),
+    (Milliseconds(), 2**63 - 1, 2**63 / 1000),  # a language's largest, for no limit
     (Milliseconds(), 0, UNSET),
     (Milliseconds(), -1, UNSET),
     (Biases(1.0), [[5, 1], ["a", False]], {5: 1.0, "a": -math.inf}),
@@ -94,7 +94,7 @@ REFUSED: list[tuple[Kind, list[Any]]] = [
     (Stops(), [1, [1], [None], "", [""], ["a"] * 1025, "x" * 1025, {"a": 1}, [["a"]]]),
     (LogitBias(), [[], 1, {"abc": 1}, {"1.5": 1}, {" 7": 1}, {"007": 1}, {"-1": 1}, {"²": 1}]),
     (LogitBias(), [{"1": math.nan}, {"1": 101}, {"1": "x"}, {"1": True}, {"1": None}]),
-    (Milliseconds(), [-2, 1.5, "1", True, 2**53 + 1]),
+    (Milliseconds(), [-2, 1.5, "1", True, 2**63]),
     (Biases(1.0), ["a", 5, None, [5], [[5]], [[5, 1, 1]], [[5, 2]], [[5, True]], [[1.5, 1]]]),
     (AdapterScales(), [{"id": 1, "scale": 1}, [5], [{"id": 1}], [{"scale": 1}], None]),
     (AdapterScales(), [[{"id": 1, "scale": 1}] * (MAX_ADAPTERS + 1), [{"id": 256, "scale": 1}]]),
