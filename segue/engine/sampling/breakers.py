@@ -1,5 +1,6 @@
 """All tokenizations of a text: one token that contains it, or a token that ends with its beginning, then the rest."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
@@ -20,7 +21,9 @@ def find_breakers(texts: Iterable[str], vocab: Vocab) -> Breakers:
     for text in texts:
         for token, rest in speller.spellings(text, vocab):
             found[token].add(rest)
-    return {token: frozenset(rests) for token, rests in found.items()}
+    shared: dict[frozenset[tuple[int, ...]], frozenset[tuple[int, ...]]] = {}  # thousands are equal
+    kept = ((token, frozenset(rests)) for token, rests in found.items())
+    return {token: shared.setdefault(rests, rests) for token, rests in kept}
 
 
 class _Speller:
@@ -28,10 +31,10 @@ class _Speller:
 
     def __init__(self, vocab: Vocab) -> None:
         self._pieces = [vocab.piece(token) for token in range(vocab.size)]
-        self._by_last_byte: dict[int, list[int]] = defaultdict(list)
-        for token, piece in enumerate(self._pieces):
-            if piece:
-                self._by_last_byte[piece[-1]].append(token)
+        backwards = sorted((piece[::-1], token) for token, piece in enumerate(self._pieces))
+        self._backwards = [piece for piece, _ in backwards]
+        self._tokens = [token for _, token in backwards]
+        self._longest = max(map(len, self._pieces))
         self._known: dict[str, list[Spelling]] = {}
 
     def spellings(self, text: str, vocab: Vocab) -> list[Spelling]:
@@ -47,17 +50,20 @@ class _Speller:
     def _search(self, text: bytes, vocab: Vocab) -> list[Spelling]:
         whole = {token for token, piece in enumerate(self._pieces) if text in piece}
         found: list[Spelling] = [(token, ()) for token in whole]
-        for size in range(1, len(text)):
-            heads = [
-                token
-                for token in self._by_last_byte.get(text[size - 1], ())
-                if self._pieces[token].endswith(text[:size]) and token not in whole
-            ]
+        for size in range(1, min(len(text), self._longest + 1)):
+            heads = [token for token in self._ending_with(text[:size]) if token not in whole]
             rest = text[size:].decode(errors="replace")
             if heads and "\ufffd" not in rest:  # part of a character has no tokens
                 tail = tuple(vocab.tokenize(rest, False, False))
                 found += [(token, tail) for token in heads]
         return found
+
+    def _ending_with(self, text: bytes) -> list[int]:
+        """The tokens that end with this part of a text."""
+        end = text[::-1]
+        beyond = end[:-1] + bytes((end[-1] + 1,))  # no text has a byte of 255
+        first = bisect_left(self._backwards, end)
+        return self._tokens[first : bisect_left(self._backwards, beyond, first)]
 
 
 _SPELLERS: WeakKeyDictionary[Vocab, _Speller] = WeakKeyDictionary()

@@ -70,3 +70,5 @@ def test_all_that_is_read_counts() -> None:
     assert request_size(ask("12", infill=around)) == 2 + 4 + 10 + 1
     biased = Sampling(text_bias=(("123", 1.0), ("4", 2.0)), bad_words=("12",))
     assert request_size(ask("12", sampling=biased, preserved=("12345",))) == 2 + 4 + 2 + 5
+    broken = Sampling(dry_multiplier=1.0, dry_sequence_breakers=("12345", "1"))
+    assert request_size(ask("12", sampling=broken)) == 2 + 25 + 1  # read from each of its places
