@@ -23,10 +23,11 @@ class StopMatcher:
         """
         if not self._stops:
             return text, None
+        num_searched = len(self._held)
         self._held += text
         if is_exempt:
             self._num_exempt = len(self._held)
-        found = self._first_match()
+        found = self._first_match(max(num_searched, self._num_exempt))
         if found is not None:
             start, stop = found
             shown, self._held = self._held[:start], ""
@@ -42,11 +43,12 @@ class StopMatcher:
         shown, self._held = self._held, ""
         return shown
 
-    def _first_match(self) -> tuple[int, str] | None:
+    def _first_match(self, after: int) -> tuple[int, str] | None:
+        """Of those that end after so many characters."""
         matches = [
             (start + len(stop), start, stop)
             for stop in self._stops
-            if (start := self._held.find(stop, max(0, self._num_exempt - len(stop) + 1))) >= 0
+            if (start := self._held.find(stop, max(0, after - len(stop) + 1))) >= 0
         ]
         if not matches:
             return None
