@@ -38,6 +38,13 @@ MAX_ANSWER_SCORES = 1 << 20  # tokens with their alternatives: some 30 MB of JSO
 MAX_WATCHES = 64  # clients that are told what becomes of models, each on a connection that it keeps
 MAX_UNREAD_CHANGES = 256  # of models, kept for one of them
 
+# Streams that their clients may take up again: what is held of each, and for how long once it has ended.
+MAX_KEPT_BYTES = 4 << 20
+KEPT_STREAM_S = 300.0
+MAX_KEPT_STREAMS = 32
+MAX_KEPT_SHARE = 16  # of one API key
+MAX_KEPT_NAME = 256
+
 # Of what each choice tells again, over all choices: the ids of its prompt, the text around a gap, the settings in
 # llama.cpp's own answers. Encoding them takes some 0.1 s.
 MAX_REPEATED_CHARS = 1 << 26

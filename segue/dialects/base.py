@@ -180,6 +180,7 @@ class Operation:
     plain_name: Callable[[str], str] = str  # the served name that a model's name in a request means
     is_native: bool = False  # a path no other system has: served without the prefix as well
     priority_header: bytes = b""  # a number in it counts before the field priority
+    name_header: bytes = b""  # a stream with a name in it goes on without its client
     reports_load: bool = False  # to who asks with the header endpoint-load-metrics-format
     complaint: Complaint = complain
 
@@ -241,6 +242,16 @@ class Card(Struct, frozen=True):
         return self.info or self.remembered
 
 
+class StreamFacts(NamedTuple):
+    """A stream that its client may take up again. Both times are Unix time; `completed` is 0 until it has ended."""
+
+    name: str
+    is_done: bool
+    num_bytes: int
+    started: int
+    completed: int
+
+
 class Service(Protocol):
     """What a companion endpoint may ask. An empty model name means the default one."""
 
@@ -277,6 +288,13 @@ class Service(Protocol):
 
     async def open(self, model: str) -> None:
         """Until it is up. Raises SegueError."""
+
+    def kept_stream(self, tenant: str, name: str, start: int) -> Source:
+        """Its bytes from there on, as they come. Raises RequestError."""
+
+    def kept_streams(self, tenant: str) -> list[StreamFacts]: ...
+
+    def stop_stream(self, tenant: str, name: str) -> None: ...
 
     def watch(self) -> Source:
         """Each ModelChange from now on; None while nothing happens, for a sign of life. Raises Unavailable."""

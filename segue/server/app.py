@@ -28,6 +28,7 @@ from segue.server.admission.request_record import RequestRecord
 from segue.server.companions import Companions
 from segue.server.endpoints import Completions
 from segue.server.framing import encode, reply_messages
+from segue.server.kept_streams import KeptStreams
 from segue.server.pages.docs_page import STYLE, DocsPage
 from segue.server.pages.near_paths import hint_of
 from segue.server.pages.openapi import Mount, openapi
@@ -52,6 +53,7 @@ def create_app(
     own_names = list(dict.fromkeys(map(models.resolve, models.names)))
     metrics = Metrics(sharing.path("metrics"), sharing.process, sharing.num_processes, own_names)
     started = int(time.time()) if sharing.started is None else sharing.started
+    streams = KeptStreams(is_alone=sharing.num_processes == 1)
     service = ModelService(
         models,
         version=__version__,
@@ -60,13 +62,14 @@ def create_app(
         served=metrics.served,
         may_unload=policy.client_keep_alive,
         ping_s=policy.ping_interval_s,
+        streams=streams,
     )
     mounts = mounts_of(dialects, root)
     dialect_at = _dialect_finder(mounts)
     routes: list[Route] = [
         *_own_pages(mounts, dialects),
         *playground.routes(models, dialects, root, needs_key=policy.keys is not None),
-        *_routes(mounts, models, policy, service),
+        *_routes(mounts, models, policy, service, streams),
         # After the dialects' routes: a dialect at the root may have its own /metrics.
         Route("/metrics", MetricsPage(models, metrics), methods=["GET"]),
     ]
@@ -126,13 +129,17 @@ def _method(end: Operation | Companion) -> str:
 
 
 def _routes(
-    mounts: list[Mount], models: Models, policy: Policy, service: ModelService
+    mounts: list[Mount],
+    models: Models,
+    policy: Policy,
+    service: ModelService,
+    streams: KeptStreams,
 ) -> list[Route]:
     routes = []
     for prefix, dialect, end in mounts:
         error = end.error or dialect.error
         if isinstance(end, Operation):
-            app: Companions | Completions = Completions(end, error, models, policy)
+            app: Companions | Completions = Completions(end, error, models, policy, streams)
         else:
             app = Companions(end, error, service, policy.request_timeout_s)
         routes.append(Route(prefix + end.path, app, methods=[_method(end)]))

@@ -46,6 +46,7 @@ from segue.server.framing import (
     reply_messages,
 )
 from segue.server.json_body import beside_the_loop, decode, is_large, read_body
+from segue.server.kept_streams import KeptStream, KeptStreams
 from segue.server.report_headers import (
     found,
     ignored_header,
@@ -85,6 +86,7 @@ class Completions:
     error: ErrorShape
     models: Models
     policy: Policy
+    streams: KeptStreams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = RequestRecord.of(scope)
@@ -93,27 +95,53 @@ class Completions:
         try:
             call = await self._read(receive, record)
             headers += report(call)
-            timeout_s = self.policy.request_timeout_s
-            try:
-                async with Feed(
-                    lambda sink: self._submit(call, record, sink),
-                    receive,
-                    record.push,
-                    timeout_s,
-                    self._coalescer(call),
-                ) as feed:
-                    if call.stream:
-                        await self._stream(call, feed, send, headers, chunk_writer(scope))
-                    else:
-                        await self._answer(call, feed, send, headers, record)
-            finally:
-                # Without a prompt the keep-alive was set before the answer; setting it twice would be a race.
-                if call.request.prompts:
-                    self._keep(call)  # counts from now
+            if (kept := self._kept(call, record, headers)) is None:
+                writer = chunk_writer(scope)
+                await self._respond(call, record, headers, writer, receive, send)
+            else:
+                answer = partial(self._respond, call, record, headers, None)
+                await self.streams.carry(record.tenant, kept, answer, send)
         except SegueError as refusal:
             error = refusal if call is None else as_sent(refusal, call)
             record.refuse(error)
             await _send(send, self.error(error), [*headers, *error_headers(error)])
+
+    def _kept(self, call: Call, record: RequestRecord, headers: list[Header]) -> KeptStream | None:
+        """What holds a stream that goes on without its client, if that is asked for and can be."""
+        header = self.operation.name_header
+        name = dict(record.headers).get(header, b"").decode(errors="replace")
+        if not name:
+            return None
+        kept = self.streams.open(record.tenant, name) if call.stream else None
+        if kept is None:
+            headers += ignored_header([header.decode()])
+        return kept
+
+    async def _respond(
+        self,
+        call: Call,
+        record: RequestRecord,
+        headers: list[Header],
+        writer: ChunkWriter | None,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        try:
+            async with Feed(
+                lambda sink: self._submit(call, record, sink),
+                receive,
+                record.push,
+                self.policy.request_timeout_s,
+                self._coalescer(call),
+            ) as feed:
+                if call.stream:
+                    await self._stream(call, feed, send, headers, writer)
+                else:
+                    await self._answer(call, feed, send, headers, record)
+        finally:
+            # Without a prompt the keep-alive was set before the answer; setting it twice would be a race.
+            if call.request.prompts:
+                self._keep(call)  # counts from now
 
     async def _read(self, receive: Receive, record: RequestRecord) -> Call:
         body, stamp = await read_body(receive), _stamp(record)

@@ -11,11 +11,12 @@ import msgspec
 
 from segue import fingerprint
 from segue.bounds import LARGE_ANSWER_ITEMS
-from segue.dialects.base import Call, Card
+from segue.dialects.base import Call, Card, StreamFacts
 from segue.dialects.fields.defaults import Defaults
 from segue.engine.seam import Engine, Models
 from segue.errors import Forbidden, SegueError, SetupError, Unavailable
 from segue.server.framing import encode
+from segue.server.kept_streams import KeptStreams, Reader
 from segue.server.model_watch import ModelWatch
 from segue.types import (
     Adapter,
@@ -109,10 +110,12 @@ class ModelService:
         served: Callable[[str], Served],
         may_unload: bool,
         ping_s: float = 0.0,
+        streams: KeptStreams | None = None,
     ):
         """`served`: what was counted of the requests of a model. `may_unload`: whether clients may. `ping_s`: of
         silence until who watches gets a sign of life."""
         self._ping_s = ping_s
+        self._streams = streams or KeptStreams()
         self._models = models
         self._may_unload = may_unload
         self._served = served
@@ -175,6 +178,15 @@ class ModelService:
 
     async def open(self, model: str) -> None:
         await open_engine(self._models, model)
+
+    def kept_stream(self, tenant: str, name: str, start: int) -> Reader:
+        return self._streams.read(tenant, name, start)
+
+    def kept_streams(self, tenant: str) -> list[StreamFacts]:
+        return self._streams.facts(tenant)
+
+    def stop_stream(self, tenant: str, name: str) -> None:
+        self._streams.stop(tenant, name)
 
     def watch(self) -> ModelWatch:
         return ModelWatch(self._models, self._ping_s)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from segue.dialects.base import Card
+from segue.dialects.base import Card, StreamFacts
 from segue.engine.process.adapter_list import AdapterList
 from segue.types import (
     Adapter,
@@ -42,6 +42,7 @@ class OneCard:
         self.requests = Served()
         self.slot_actions: list[tuple[str, SlotAction]] = []
         self.more: list[Card] = []
+        self.streams: list[StreamFacts] = []
         self.changes: list[ModelChange | None] = []
         self._card = Card("tiny", 77, "ok", info, aliases=("fim", "code"))
 
@@ -72,6 +73,14 @@ class OneCard:
 
     async def open(self, model: str) -> None:
         self._card = replace(self._card, status="ok", info=self._card.known)
+
+    async def kept_stream(self, *_: Any) -> AsyncGenerator[bytes, None]:
+        yield b""
+
+    def kept_streams(self, tenant: str) -> list[StreamFacts]:
+        return self.streams
+
+    def stop_stream(self, *_: Any) -> None: ...
 
     async def watch(self) -> AsyncGenerator[ModelChange | None, None]:
         for change in self.changes:

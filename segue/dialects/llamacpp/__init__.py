@@ -5,7 +5,7 @@ from dataclasses import replace
 from segue.dialects.base import Companion, Dialect, Operation, Reply
 from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.infill_fields import describe_gap
-from segue.dialects.llamacpp import model_pages, pages, slot_pages
+from segue.dialects.llamacpp import model_pages, pages, slot_pages, stream_pages
 from segue.dialects.llamacpp.chat import TEMPLATE_FIELDS, apply_template
 from segue.dialects.llamacpp.differences import DIFFERENCES
 from segue.dialects.llamacpp.fields import (
@@ -47,6 +47,9 @@ def error_reply(error: SegueError) -> Reply:
     return Reply({"error": detail}, error.status)
 
 
+CONVERSATION = b"x-conversation-id"
+
+
 def _native(path: str, *, is_native: bool) -> Operation:
     return Operation(
         path,
@@ -58,6 +61,7 @@ def _native(path: str, *, is_native: bool) -> Operation:
         is_native=is_native,
         of_model=OF_MODEL,
         complaint=complain_as_schema,
+        name_header=CONVERSATION,
     )
 
 
@@ -83,6 +87,7 @@ LLAMACPP = Dialect(
             OPENAI_RULES,
             of_model=OF_MODEL,
             complaint=complain_as_schema,
+            name_header=CONVERSATION,
         ),
         COMPLETION,
         INFILL,
@@ -127,6 +132,34 @@ LLAMACPP = Dialect(
             model_pages.events,
             is_native=True,
             is_flow=True,
+        ),
+        Companion(
+            "GET",
+            "/v1/stream",
+            "A stream whose request had X-Conversation-Id, from any of its bytes on.",
+            stream_pages.read,
+            stream_pages.STREAM_FIELDS,
+            is_native=True,
+            knows_key=True,
+            is_flow=True,
+        ),
+        Companion(
+            "DELETE",
+            "/v1/stream",
+            "Stop such a stream.",
+            stream_pages.stop,
+            stream_pages.STOP_FIELDS,
+            is_native=True,
+            knows_key=True,
+        ),
+        Companion(
+            "POST",
+            "/v1/streams/lookup",
+            "Which of these streams there are.",
+            stream_pages.look_up,
+            stream_pages.LOOKUP_FIELDS,
+            is_native=True,
+            knows_key=True,
         ),
         Companion("GET", "/metrics", "Figures for Prometheus.", pages.metrics, pages.WHICH),
         Companion(

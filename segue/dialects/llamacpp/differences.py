@@ -258,8 +258,10 @@ DIFFERENCES: tuple[Difference, ...] = (
         "routes to several models has events.",
     ),
     Difference(
-        "`X-Conversation-Id` has no effect, and `/v1/stream` is a 404: a stream ends with its connection.",
-        "The server computes on for a client that is gone, and lets whoever knows that name read along.",
+        "A stream with `X-Conversation-Id` belongs to the API key of its request. 32 are kept, of a key 16; those that "
+        "ended longest ago are forgotten first. Where it cannot be kept, or with several server processes, "
+        "`x-segue-ignored` names the header, and the stream ends with its connection, as a whole answer always does.",
+        "The server lets whoever knows the name read along, and keeps as many as come.",
     ),
     Difference(
         "`/slots` tells which slots compute. With `--slot-save-path` it also tells of each slot that holds something "
