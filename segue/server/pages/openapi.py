@@ -54,7 +54,7 @@ def _described(
         "parameters": [_parameter(each[0]) for each in _PATH_PARAMETER.findall(end.path)],
         "responses": _responses(end),
     }
-    if method == "get":
+    if method != "post":
         described["parameters"] += [_query(row) for row in end.table.rows]
     elif end.table.rows:
         schemas[name] = table_schema(end.table)

@@ -84,6 +84,17 @@ def test_a_path_is_said_to_stream_where_it_can(path: str, kinds: list[str]) -> N
     assert list(told["responses"]["200"]["content"]) == kinds
 
 
+def test_a_page_that_goes_on_is_said_to() -> None:
+    told = openapi(mounts_of(DIALECTS, "openai"), "0.1.0")["paths"]["/llamacpp/models/sse"]["get"]
+    assert list(told["responses"]["200"]["content"]) == ["text/event-stream"]
+
+
+def test_what_is_deleted_is_named_in_the_query() -> None:
+    told = openapi(mounts_of(DIALECTS, "openai"), "0.1.0")["paths"]["/llamacpp/v1/stream"]["delete"]
+    assert [(each["name"], each["in"]) for each in told["parameters"]] == [("conv_id", "query")]
+    assert "requestBody" not in told
+
+
 def test_the_page_needs_nothing_from_elsewhere(live: Live) -> None:
     answer = live.client.get("/docs")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
