@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from segue.cli import cli
 from tests.support.serving import Served, serving
 from tests.support.sockets import needs_unix_sockets, place
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = needs_unix_sockets
 SEVERAL = pytest.param(
@@ -87,8 +87,9 @@ def test_a_second_server_is_told(served: Served) -> None:
 
 
 def test_the_start_says_how_it_is_reached(served: Served) -> None:
+    shown = f"curl --unix-socket {path_of(served)} http://localhost/v1/completions"
+    wait_until(lambda: any(shown in line for line in served.log))  # after the line that it is ready
     told = "".join(served.log)
-    assert f"curl --unix-socket {path_of(served)} http://localhost/v1/completions" in told
     assert "whoever may write to this socket" in told
     assert "ANYBODY" not in told
     assert "--port has no effect: a Unix socket has no port" in told
