@@ -42,8 +42,10 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server's streams end before the token that begins it.",
     ),
     Difference(
-        "With `n_indent`, a stream has the text of the whole answer.",
-        "The server has sent the beginning of the line that it then takes back.",
+        "With `n_indent`, a stream has the text of the whole answer, which ends with the first token that shows its "
+        "end.",
+        "The server has sent the beginning of the line that it then takes back, and draws a token more behind an empty "
+        "line.",
     ),
     Difference(
         "Chunks that tell progress have no tokens, and timings stand in the last chunk alone unless "
@@ -117,6 +119,15 @@ DIFFERENCES: tuple[Difference, ...] = (
         "`/apply-template` with `continue_final_message: false` ends an assistant's message that comes last; with "
         "`true` no other message is continued.",
         "The server continues it whatever the request says, and makes a user's message the answer's beginning.",
+    ),
+    Difference(
+        "The averages in `/metrics` are over all the time since the start.",
+        "Those of the server are over the time since the page was last read, so that each reader takes them from the "
+        "others.",
+    ),
+    Difference(
+        "There is no route for Vertex AI: `AIP_MODE` and what belongs to it have no effect.",
+        "With it, the server takes any of its requests as entries of one list.",
     ),
     Difference(
         "A request that is at fault is a 400: of `/detokenize` with an id that the model does not have, of "
