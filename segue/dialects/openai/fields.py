@@ -11,6 +11,7 @@ from segue.bounds import (
     MAX_INT64,
     MAX_LOGPROBS,
     MAX_N,
+    MAX_TEXT_CHARS,
     MIN_DIVISOR,
 )
 from segue.dialects.base import INTERVAL, PING
@@ -131,7 +132,7 @@ FIELDS = Table(
             "The same seed and request give the same answer; -1 draws one.",
             "sampling.seed",
         ),
-        Field("user", Text(512), "Accepted; nothing depends on it."),
+        Field("user", Text(MAX_TEXT_CHARS), "Accepted; nothing depends on it."),
         Field("temperature", Number(0, 2), "0 is greedy.", "sampling.temperature"),
         Field("top_p", Number(0, 1), "Nucleus sampling.", "sampling.top_p"),
         Field(

@@ -35,6 +35,7 @@ from segue.dialects.fields.token_fields import (
     truncate,
 )
 from segue.dialects.openai import fields as openai
+from segue.dialects.vllm.idle import OF_REQUEST
 from segue.dialects.vllm.kinds import LaxBias, LaxEndless, LaxPrompts, LaxTokenIds, Salt
 from segue.errors import InvalidField
 from segue.types import ModelInfo
@@ -195,7 +196,7 @@ _ROWS = openai.FIELDS.pick(
     "truncation_side",
     "return_token_ids",
     "return_tokens_as_token_ids",
-).extend(*LENGTH, REPETITION, *SAMPLING, *ANSWER, *SEARCH, *REFUSED)
+).extend(*LENGTH, REPETITION, *SAMPLING, *ANSWER, *SEARCH, *REFUSED, *OF_REQUEST.rows)
 
 
 # Of rows that other systems have too, what vLLM reads otherwise.
@@ -205,7 +206,7 @@ _KINDS: dict[str, Callable[[Kind], Kind]] = {
     "stream_interval": lambda _: LaxEndless(1),
     **dict.fromkeys(("structured_outputs", "response_format", "guided_json"), ListedOnly),
 }
-_NOT_NULL = {"add_special_tokens", "include_stop_str_in_output"}
+_NOT_NULL = {"add_special_tokens", "include_stop_str_in_output", "skip_special_tokens"}
 
 
 def lenient(row: Field) -> Field:

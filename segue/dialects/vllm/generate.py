@@ -10,6 +10,7 @@ from segue.dialects.fields.table import Draft, Field
 from segue.dialects.openai import fields as openai
 from segue.dialects.vllm import fields as vllm
 from segue.dialects.vllm.generated import Generated
+from segue.dialects.vllm.idle import OF_GENERATE, OF_SETTINGS
 from segue.dialects.vllm.kinds import LaxBias, LaxEndless, LaxTokenIds
 from segue.types import Prompt
 
@@ -84,6 +85,7 @@ _SETTINGS = (
     _BIAS,
     vllm.lenient(_DETOKENIZE),
     *_ASIDE,
+    *OF_SETTINGS,
 )
 
 
@@ -93,7 +95,7 @@ _NULLABLE = frozenset(
         *("seed", "stop", "stop_token_ids", "max_tokens", "logprobs", "prompt_logprobs"),
         *("logit_bias", "bad_words", "allowed_token_ids", "structured_outputs"),
         *("repetition_detection", "stream_interval"),
-        *(row.name for row in _ASIDE),
+        *(row.name for row in (*_ASIDE, *OF_SETTINGS) if row.nullable),
     )
 )
 
@@ -124,6 +126,7 @@ FIELDS = vllm.FIELDS.pick(
         nullable=False,
     ),
     *map(_setting, _SETTINGS),
+    *OF_GENERATE,
     *(
         Field(name, OnlyEmpty("there are no images here"), "Not served.")
         for name in ("features", "content_parts")

@@ -80,6 +80,32 @@ def _key(key: str) -> str:
     return str(int(key)) if len(key) <= MAX_KEY_CHARS and key.strip().isdecimal() else key
 
 
+class AnyObject:
+    def read(self, value: Any) -> Any:
+        if type(value) is not dict:
+            raise Mismatch("an object", value)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+
+class ExtraArgs:
+    """An object of texts, numbers and lists of these."""
+
+    def read(self, value: Any) -> Any:
+        for name, inner in AnyObject().read(value).items():
+            each = inner if type(inner) is list else [inner]
+            if not all(isinstance(item, (str, int, float)) for item in each):
+                raise Mismatch("a string, a number, or a list of these", inner, f".{name}")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        one = [{"type": "string"}, {"type": "number"}]
+        several = {"type": "array", "items": {"anyOf": one}}
+        return {"type": "object", "additionalProperties": {"anyOf": [*one, several]}}
+
+
 @dataclass(frozen=True)
 class Salt:
     """vLLM keeps some characters for itself."""
