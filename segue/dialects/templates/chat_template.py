@@ -6,9 +6,10 @@ keeps it from Python's inside; the bounds here keep it from taking the server's 
 
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, wraps
 from types import FrameType
 from typing import Any
 
@@ -17,25 +18,35 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from segue.dialects.templates import growth
 from segue.errors import InvalidField
 from segue.types import ModelInfo
 
 MAX_SOURCE_CHARS = 256 * 1024
 MAX_STEPS = 500_000  # lines of the compiled template; about a second
-MAX_TEXT_CHARS = 32 * 2**20
+MAX_S = 5.0  # of the processor: a line may take long, though what it makes is bounded
 
 # What makes a long text from a short one.
 _GROWING_METHODS = frozenset(
     {"center", "expandtabs", "format", "format_map", "ljust", "rjust", "zfill"}
 )
-_GROWING_FILTERS = ("center", "filesizeformat", "format", "indent", "wordwrap", "xmlattr")
+_GROWING_FILTERS = (
+    *("batch", "center", "filesizeformat", "format", "indent", "slice", "wordwrap", "xmlattr"),
+)
+# What these are given becomes text, or one list.
+_WRITING_FILTERS = (
+    *("capitalize", "e", "escape", "forceescape", "lower", "pprint", "safe", "string", "striptags"),
+    *("sum", "title", "tojson", "trim", "truncate", "upper", "urlencode", "urlize", "wordcount"),
+)
 _GROWING_GLOBALS = ("cycler", "joiner", "lipsum")
 
 _FILE = "<template>"  # the name Jinja compiles a template without a file under
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    intercepted_binops = frozenset({"*", "**", "%"})
+    intercepted_binops = frozenset({"*", "**", "%", "+"})
+    code_generator_class = growth.Code
+    concat = staticmethod(growth.concat)
 
     def wrap_str_format(self, value: Any) -> None:
         """No wrapper for str.format: even Jinja's safe one can pad a text without end, so the attribute is refused."""
@@ -44,21 +55,45 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         is_growing = isinstance(obj, str) and attr in _GROWING_METHODS
         return not is_growing and super().is_safe_attribute(obj, attr, value)
 
+    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return super().call(context, obj, *growth.check_call(obj, args), **kwargs)
+
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if operator == "+":
+            return growth.added(left, right)
         if operator == "**" or not all(isinstance(side, int | float) for side in (left, right)):
             raise SecurityError(f"{operator} is for numbers here, and only where they stay small")
+        if operator == "*":
+            growth.check_product(left, right)
         return super().call_binop(context, operator, left, right)
 
 
 def _sandbox() -> _Sandbox:
-    sandbox = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+    sandbox = _Sandbox(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=growth.weighed,
+        extensions=["jinja2.ext.loopcontrols"],
+    )
     for name in _GROWING_FILTERS:
         del sandbox.filters[name]
     for name in _GROWING_GLOBALS:
         del sandbox.globals[name]
-    sandbox.filters["tojson"] = _to_json
+    sandbox.filters |= {"tojson": _to_json, "replace": growth.replace, "join": growth.join}
+    for name in _WRITING_FILTERS:
+        sandbox.filters[name] = _weighing(sandbox.filters[name])
     sandbox.globals["raise_exception"] = _raise
     return sandbox
+
+
+def _weighing(found: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, with what it is given weighed first."""
+
+    @wraps(found)
+    def weighing(*args: Any, **kwargs: Any) -> Any:
+        return found(*map(growth.weighed, args), **kwargs)
+
+    return weighing
 
 
 def _to_json(value: Any, indent: int | None = None, **options: Any) -> str:
@@ -116,11 +151,12 @@ def render(
 
 def _bounded(template: Template, values: dict[str, Any]) -> str:
     num_steps = num_chars = 0
+    end_s = time.thread_time() + MAX_S
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal num_steps
         num_steps += 1
-        if num_steps > MAX_STEPS:
+        if num_steps > MAX_STEPS or time.thread_time() > end_s:
             raise SecurityError("it runs for too long")
         return trace if frame.f_code.co_filename == _FILE else None
 
@@ -131,7 +167,7 @@ def _bounded(template: Template, values: dict[str, Any]) -> str:
         for piece in template.generate(values):
             pieces.append(piece)
             num_chars += len(piece)
-            if num_chars > MAX_TEXT_CHARS:
+            if num_chars > growth.MAX_CHARS:
                 raise SecurityError("it makes too long a text")
     finally:
         sys.settrace(before)

@@ -1,5 +1,7 @@
+import itertools
 import re
 import sys
+import time
 
 import pytest
 from msgspec.structs import replace
@@ -44,6 +46,14 @@ def test_a_common_template() -> None:
         ("{% set ns = namespace(a=1) %}{% set ns.a = ns.a * 2 %}{{ ns.a }}{{ 7 % 2 }}", "21"),
         ("{{ messages[0]['content'].strip().split(' ')[1] }}", "<b>"),
         ("  {% if true %}\nx\n  {% endif %}\n", "x\n"),
+        ("{{ [1] + [2] }}{{ 1 + 1.5 }}{{ 'a' + 'b' ~ 1 ~ [2] }}", "[1, 2]2.5ab1[2]"),
+        ("{{ 'aa' | replace('a', 'b', 1) }}{{ 'aa'.replace('a', 'c') }}", "bacc"),
+        ("{{ ['a', 'b'] | map('upper') | join(', ') }}{{ '-'.join(['a', 'b']) }}", "A, Ba-b"),
+        ("{{ messages | join('-', 'role') }}{{ [1, [2]] | join }}", "user1[2]"),
+        (
+            "{% macro m(obj) %}{{ obj }}!{% endmacro %}{{ m(obj=1) ~ m([2]) }}{{ none }}",
+            "1![2]!None",
+        ),
     ],
 )
 def test_what_templates_use(template: str, text: str) -> None:
@@ -81,6 +91,56 @@ def test_hostile_and_broken_templates_are_refused(template: str) -> None:
     with pytest.raises(InvalidField):
         rendered(template)
     assert sys.gettrace() is before
+
+
+DOUBLED = "{% set ns = namespace(x='aaaaaaaa', y=[1, 2], n=3) %}{% for i in range(60) %}STEP{% endfor %}END"
+
+
+@pytest.mark.parametrize(
+    ("step", "end"),
+    [
+        ("{% set ns.x = ns.x ~ ns.x %}", ""),
+        ("{% set ns.x = ns.x + ns.x %}", ""),
+        ("{% set ns.x = [ns.x, ns.x] | join %}", ""),
+        ("{% set ns.x = ns.x.join([ns.x, ns.x]) %}", ""),
+        ("{% set ns.x = ns.x | replace('a', 'aa') %}", ""),
+        ("{% set ns.x = ns.x.replace('a', 'aa') %}", ""),
+        ("{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}", ""),
+        ("{% set ns.y = ns.y + ns.y %}", ""),
+        ("{% set ns.y = [ns.y, ns.y] | sum(start=[]) %}", ""),
+        ("{% set ns.n = ns.n * ns.n %}", ""),
+        ("{% set ns.y = [ns.y, ns.y] %}", "{{ ns.y }}"),
+        ("{% set ns.y = {'a': ns.y, 'b': ns.y} %}", "{{ ns.y | tojson }}"),
+        ("{% set ns.y = [ns.y, ns.y] %}", "{{ ns.y | upper }}"),
+        ("{% set ns.y = [ns.y, ns.y] %}", "{{ 'a' ~ ns.y }}"),
+    ],
+)
+def test_what_a_template_makes_is_bounded_at_each_step(step: str, end: str) -> None:
+    """Each took all of the server's memory, or its time, in one step that nothing could interrupt."""
+    with pytest.raises(InvalidField, match=r"too large a (value|number)"):
+        rendered(DOUBLED.replace("STEP", step).replace("END", end))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "'{}' | replace('a', '{}')",
+        "'{}'.replace('a', '{}')",
+        "'{}' | list | join('{}')",
+        "'{1}'.join('{0}')",
+    ],
+)
+def test_a_long_text_in_place_of_each_letter(form: str) -> None:
+    with pytest.raises(InvalidField, match="too large a value"):
+        rendered("{{ " + form.format("a" * 100_000, "b" * 100_000) + " }}")
+
+
+def test_lines_that_take_long_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of half a million steps could read a list of a hundred thousand."""
+    clock = itertools.count()
+    monkeypatch.setattr(time, "thread_time", lambda: float(next(clock)))
+    with pytest.raises(InvalidField, match="runs for too long"):
+        rendered("{% for a in range(9) %}{{ a }}{% endfor %}")
 
 
 def test_the_text_is_bounded() -> None:
