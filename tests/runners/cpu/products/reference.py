@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segue.config import user_cache_dir
+from segue import config
 from segue.models.gguf import Tensor
 from segue.models.gguf.floats import as_floats
 from segue.runners.cpu.kept_code import KeptCode
@@ -22,7 +22,7 @@ from segue.runners.cpu.products.matrix import Matrix, pack
 from segue.runners.cpu.products.processor import Target
 from segue.runners.cpu.products.tiles.tile import SCALE, SUMS
 
-KEPT = KeptCode(user_cache_dir())
+KEPT = KeptCode(config.load({}).cache_dir)
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
