@@ -4,6 +4,7 @@ Banned tokens (−inf) are no candidates: they are never kept, counted or averag
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Collection
 
 import numpy as np
@@ -14,7 +15,7 @@ from segue.engine.sampling.candidates import Candidates, Weights, leading, top
 
 GREEDY_BELOW = 1e-7  # a temperature under which the likeliest token is taken
 _LOWEST = float(np.finfo(np.float32).min)
-_MOST_MERGED = 128  # infill compares each candidate with each
+_MOST_MERGED = 128  # candidates whose texts infill compares
 
 
 def greedy(candidates: Candidates) -> None:
@@ -141,15 +142,22 @@ def infill(
 def _merge(share: NDArray[np.float64], texts: list[bytes]) -> None:
     """Add each share to that of a token it shares a beginning with, the likelier of the two."""
     alive = [True] * len(texts)
+    places = sorted(range(len(texts)), key=texts.__getitem__)
+    in_order = [texts[place] for place in places]
     for first, beginning in enumerate(texts):
-        for second, whole in enumerate(texts):
-            if not alive[first] or not beginning:
-                break
-            if first != second and alive[second] and whole.startswith(beginning):
+        if not alive[first] or not beginning:
+            continue
+        start = stop = bisect_left(in_order, beginning)
+        while stop < len(texts) and in_order[stop].startswith(beginning):
+            stop += 1
+        for second in sorted(places[start:stop]):
+            if first != second and alive[second]:
                 into, out_of = (second, first) if share[second] > share[first] else (first, second)
                 share[into] += share[out_of]
                 share[out_of] = 0.0
                 alive[out_of] = False
+            if not alive[first]:
+                break
 
 
 def _entropy(candidates: Candidates, weights: Weights) -> tuple[float, float]:

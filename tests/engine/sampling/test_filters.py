@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from segue.engine.sampling import filters
@@ -121,6 +123,33 @@ def test_infill_keeps_what_llama_cpps_keeps(tiny_gguf: Path) -> None:
             reference.apply(row)
         assert_same(probabilities(candidates), row.probabilities())
     vocab.close()
+
+
+def merged(share: list[float], texts: list[bytes]) -> list[float]:
+    """By definition: each text is held against each, in their order."""
+    share, alive = [*share], [True] * len(texts)
+    for first, beginning in enumerate(texts):
+        for second, whole in enumerate(texts):
+            are_two = first != second and alive[first] and alive[second]
+            if are_two and beginning and whole.startswith(beginning):
+                into, out_of = (second, first) if share[second] > share[first] else (first, second)
+                share[into], share[out_of] = share[into] + share[out_of], 0.0
+                alive[out_of] = False
+    return share
+
+
+TEXTS = st.lists(
+    st.tuples(st.binary(max_size=3) | st.text("abé", max_size=3).map(str.encode), st.floats(0, 1)),
+    max_size=20,
+)
+
+
+@given(TEXTS)
+def test_shares_of_texts_with_one_beginning_are_added(told: list[tuple[bytes, float]]) -> None:
+    texts, share = [text for text, _ in told], [number for _, number in told]
+    got = np.array(share)
+    filters._merge(got, texts)
+    assert got.tolist() == merged(share, texts)
 
 
 @pytest.mark.parametrize(
