@@ -16,7 +16,7 @@ ENTRIES = ([{}, {"a": 1}, {"a": {"b": [None]}}], [True, 0, "x", [], [{}]])
 # As pydantic 2 reads vLLM's types: what is taken, and what is refused.
 TABLE: dict[str, tuple[list[Any], list[Any]]] = {
     "watermarking": FLAG,
-    "spaces_between_special_tokens": (FLAG[0], [*FLAG[1], None]),
+    "spaces_between_special_tokens": FLAG,
     "thinking_token_budget": ([-1, 0, 7, 2**70], [-2, True, 1.5, "5", []]),
     "routed_experts_prompt_start": ([0, True, "5", 1.0, 2**70], [-1, 1.5, "x", None]),
     "session_id": (["", "x" * 5000], [5, True, ["x"]]),
@@ -59,14 +59,9 @@ def test_null_is_what_is_left_out(name: str) -> None:
     assert parse(**{name: None}) == parse()
 
 
-def test_special_tokens_are_shown_or_not() -> None:
-    with pytest.raises(InvalidField, match="not null"):
-        parse(skip_special_tokens=None)
-
-
 SETTINGS: dict[str, tuple[Any, Any]] = {
     "watermarking": ("yes", 2),
-    "spaces_between_special_tokens": (False, None),
+    "spaces_between_special_tokens": (False, 2),
     "thinking_token_budget": (5, "5"),
     "routed_experts_prompt_start": (0, None),
     "flat_logprobs": (True, None),

@@ -96,6 +96,7 @@ def test_what_shows_special_tokens_is_vllms(which: str) -> None:
     assert ask(which, shown).show_special == (True if is_kept else own)
     assert ask(which, hidden).show_special == (False if is_kept else own)
     if is_kept:
+        assert ask(which, shown, skip_special_tokens=None).show_special
         assert not ask(which, shown, skip_special_tokens=True).show_special
         assert not ask(which, shown, {"show_special": False}).show_special
 
