@@ -56,6 +56,7 @@ FRAMES: dict[Framing, Frame] = {
 }
 
 TEXT = "text/plain; charset=utf-8"
+_NO_CONTENT = 204  # such an answer has no length either (RFC 9110, 8.6)
 
 # Against buffering by proxies, which would delay the stream.
 STREAM_HEADERS: tuple[Header, ...] = (
@@ -69,7 +70,8 @@ def reply_messages(reply: Reply, headers: Iterable[Header] = ()) -> list[Message
     is_text = isinstance(reply.body, str)
     body = reply.body.encode() if is_text else encode(reply.body)
     usual = {"content-type": TEXT if is_text else "application/json"}
-    own = {**usual, **dict(reply.headers), "content-length": f"{len(body)}"}
+    length = {} if reply.status == _NO_CONTENT else {"content-length": f"{len(body)}"}
+    own = {**usual, **dict(reply.headers), **length}
     encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in own.items()]
     return [
         {

@@ -39,6 +39,8 @@ def test_whole_replies() -> None:
     assert body["body"] == "it is ü\n".encode()
     start, _ = reply_messages(Reply("<p>", headers=(("content-type", "text/html"),)))
     assert start["headers"] == [(b"content-type", b"text/html"), (b"content-length", b"3")]
+    start, _ = reply_messages(Reply("", 204))
+    assert b"content-length" not in dict(start["headers"])
 
 
 @pytest.mark.parametrize(
