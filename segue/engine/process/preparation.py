@@ -72,7 +72,8 @@ def request_size(request: CompletionRequest) -> int:
     prompts, size = [*request.prompts], 0
     if request.infill is not None:
         prompts.append(request.infill.suffix)
-        size = sum(len(each.text) + len(each.filename) for each in request.infill.snippets)
+        repo = len(request.infill.repo)  # may stand before the name of each
+        size = sum(len(each.text) + len(each.filename) + repo for each in request.infill.snippets)
     size += sum(len(part) for prompt in prompts for part in prompt.parts)
     sampling = request.sampling
     texts = (*request.preserved, *(text for text, _ in sampling.text_bias), *sampling.bad_words)

@@ -2,6 +2,8 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from msgspec.structs import replace
+
 from segue.bounds import SMALL_PREPARATION
 from segue.engine.process.preparation import PreparationQueue, request_size
 from segue.types import Infill, Prompt, Sampling, Snippet
@@ -68,6 +70,7 @@ def test_all_that_is_read_counts() -> None:
     )
     assert request_size(ask("12")) == 2
     assert request_size(ask("12", infill=around)) == 2 + 4 + 10 + 1
+    assert request_size(ask("12", infill=replace(around, repo="123"))) == 2 + 4 + 10 + 1 + 2 * 3
     biased = Sampling(text_bias=(("123", 1.0), ("4", 2.0)), bad_words=("12",))
     assert request_size(ask("12", sampling=biased, preserved=("12345",))) == 2 + 4 + 2 + 5
     broken = Sampling(dry_multiplier=1.0, dry_sequence_breakers=("12345", "1"))
