@@ -153,6 +153,32 @@ def test_what_cannot_be_taken_up(
     assert message in answer.json()["error"]["message"]
 
 
+def long_text(_: CompletionRequest) -> Iterator[Event]:
+    yield Prompted(0, (1,), 0)
+    for _ in range(12):
+        yield Delta(0, LONG, (1,))
+    yield Finished(0, "stop", "eos", 12)
+    yield Done(Usage(1, 12, 0), 0)
+
+
+LONG = "x" * (
+    1 << 18
+)  # twelve are more than a client's system takes that does not read, and less than is held
+
+
+def test_a_client_that_does_not_read_is_let_go_alone(launch: Launch) -> None:
+    live = launch(long_text, dialects=(OPENAI, LLAMACPP), write_timeout_s=0.2)
+    body = b'{"prompt": "a", "stream": true}'
+    head = (
+        f"POST /completion HTTP/1.1\r\nhost: {live.host}\r\ncontent-type: application/json\r\n"
+        f"x-conversation-id: a b\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    with live.connect(num_unread=4096) as client:
+        client.sendall(head.encode() + body)
+        wait_until(lambda: [each["is_done"] for each in look_up(live, "a b")] == [True])
+    assert take_up(live).text.count(LONG) == 12
+
+
 def test_it_belongs_to_its_key(launch: Launch, script: Paused) -> None:
     keys = Keyring([parse_key("one:first"), parse_key("two:second")])
     live = launch(script, dialects=(OPENAI, LLAMACPP), keys=keys)
