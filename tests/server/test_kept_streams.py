@@ -153,7 +153,7 @@ def test_what_cannot_be_taken_up(
     assert message in answer.json()["error"]["message"]
 
 
-def long_text(_: CompletionRequest) -> Iterator[Event]:
+def long_text(request: CompletionRequest) -> Iterator[Event]:
     yield Prompted(0, (1,), 0)
     for _ in range(12):
         yield Delta(0, LONG, (1,))
