@@ -16,11 +16,11 @@ def parse(**settings: Any) -> Call:
 
 
 NUMBERS = ("n", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty")
-FLAGS = ("ignore_eos", "include_stop_str_in_output", "detokenize")
+FLAGS = ("ignore_eos", "include_stop_str_in_output", "skip_special_tokens", "detokenize")
 OPTIONAL = (
     *("seed", "stop", "stop_token_ids", "max_tokens", "logprobs", "prompt_logprobs", "logit_bias"),
     *("bad_words", "allowed_token_ids", "structured_outputs", "repetition_detection"),
-    *("stream_interval", "skip_special_tokens", "logprob_token_ids", "trace_decode_token_ids"),
+    *("stream_interval", "logprob_token_ids", "trace_decode_token_ids"),
 )
 
 

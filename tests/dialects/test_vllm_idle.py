@@ -16,7 +16,7 @@ ENTRIES = ([{}, {"a": 1}, {"a": {"b": [None]}}], [True, 0, "x", [], [{}]])
 # As pydantic 2 reads vLLM's types: what is taken, and what is refused.
 TABLE: dict[str, tuple[list[Any], list[Any]]] = {
     "watermarking": FLAG,
-    "spaces_between_special_tokens": FLAG,
+    "spaces_between_special_tokens": (FLAG[0], [*FLAG[1], None]),
     "thinking_token_budget": ([-1, 0, 7, 2**70], [-2, True, 1.5, "5", []]),
     "routed_experts_prompt_start": ([0, True, "5", 1.0, 2**70], [-1, 1.5, "x", None]),
     "session_id": (["", "x" * 5000], [5, True, ["x"]]),
@@ -61,7 +61,7 @@ def test_null_is_what_is_left_out(name: str) -> None:
 
 SETTINGS: dict[str, tuple[Any, Any]] = {
     "watermarking": ("yes", 2),
-    "spaces_between_special_tokens": (False, 2),
+    "spaces_between_special_tokens": (False, None),
     "thinking_token_budget": (5, "5"),
     "routed_experts_prompt_start": (0, None),
     "flat_logprobs": (True, None),

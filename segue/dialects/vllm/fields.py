@@ -206,7 +206,8 @@ _KINDS: dict[str, Callable[[Kind], Kind]] = {
     "stream_interval": lambda _: LaxEndless(1),
     **dict.fromkeys(("structured_outputs", "response_format", "guided_json"), ListedOnly),
 }
-# skip_special_tokens is not among them: since 0.33, null is what the model's own settings say.
+# skip_special_tokens is not among them: since 0.33, null is what the model's own settings say. In SamplingParams it is
+# a flag still.
 _NOT_NULL = {"add_special_tokens", "include_stop_str_in_output"}
 
 

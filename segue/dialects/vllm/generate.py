@@ -94,7 +94,7 @@ _NULLABLE = frozenset(
     (
         *("seed", "stop", "stop_token_ids", "max_tokens", "logprobs", "prompt_logprobs"),
         *("logit_bias", "bad_words", "allowed_token_ids", "structured_outputs"),
-        *("repetition_detection", "stream_interval", "skip_special_tokens"),
+        *("repetition_detection", "stream_interval"),
         *(row.name for row in (*_ASIDE, *OF_SETTINGS) if row.nullable),
     )
 )

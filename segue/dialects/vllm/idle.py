@@ -15,7 +15,7 @@ _FLAG = LaxFlag(Boolean())
 OF_REQUEST = Table(
     (
         _idle("watermarking", _FLAG),
-        _idle("spaces_between_special_tokens", _FLAG),
+        _idle("spaces_between_special_tokens", _FLAG, nullable=False),
         _idle("thinking_token_budget", Endless(-1)),
         _idle("routed_experts_prompt_start", LaxEndless(0), nullable=False),
         _idle("session_id", Text(MAX_TEXT_CHARS)),
