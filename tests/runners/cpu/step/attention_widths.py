@@ -9,14 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from segue.runners.cpu.compile import _said
-from segue.runners.cpu.products.processor import Flavour, target_of
+from segue.runners.cpu.products.processor import FLAVOURS, Flavour, target_of
 from segue.runners.cpu.step.attention.kv_formats import KvType
 from segue.runners.cpu.step.attention.loading import kv_type
 from segue.runners.cpu.step.attention.tiles import is_wide
-from tests.runners.cpu.conftest import BY_NAME
 from tests.runners.cpu.step.attention_alone import Text, attended
 from tests.runners.cpu.step.kept_numbers import KEPT
-from tests.runners.cpu.translation.test_functions import built
+from tests.runners.cpu.translation.built import built
 
 _CHANGES: tuple[dict[str, object], ...] = (
     {},
@@ -55,4 +54,5 @@ def _text(positions: int) -> Text:
 
 
 if __name__ == "__main__":
-    print(told(BY_NAME[sys.argv[1]]))
+    (own,) = (flavour for flavour in FLAVOURS if flavour.name == sys.argv[1])
+    print(told(own))

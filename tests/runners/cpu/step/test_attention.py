@@ -12,7 +12,7 @@ from segue.runners.cpu.step.attention.scratch import QUERY_PART
 from tests.runners.cpu.conftest import load
 from tests.runners.cpu.step.attention_alone import Text, attended
 from tests.runners.cpu.step.attention_widths import asked, told
-from tests.runners.cpu.translation.test_functions import built
+from tests.runners.cpu.translation.built import built
 from tests.support.models.tiny_models import MODELS
 from tests.support.models.tiny_writer import write
 

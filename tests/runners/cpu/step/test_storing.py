@@ -17,7 +17,7 @@ from segue.runners.cpu.step.attention import storing
 from segue.runners.cpu.step.attention.kv_formats import head_bytes
 from segue.runners.cpu.step.attention.scratch import BLOCK
 from tests.runners.cpu.step.kept_numbers import WRITE_KEYS, WRITE_VALUES, decoded
-from tests.runners.cpu.translation.test_functions import built
+from tests.runners.cpu.translation.built import built
 
 Floats = NDArray[np.float32]
 

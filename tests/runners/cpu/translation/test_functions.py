@@ -8,34 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llvmlite import ir
 
 from segue.runners.cpu.kernel import FLOAT, INT, compiled, define
 from segue.runners.cpu.memory import address
-from segue.runners.cpu.native import kernel, link
-from segue.runners.cpu.products.machine_code import compile_text
-from segue.runners.cpu.products.processor import Target, this_target
 from segue.runners.cpu.step.atomics import put_real, real
-from segue.runners.cpu.translation.functions import Functions
+from tests.runners.cpu.translation.built import built, module
 
 FACTOR, IS_ON = 3, False
 EIGHT = np.int64(8)
 NOT_A_NUMBER = float("nan")
 INTEGERS = st.integers(-(2**40), 2**40)
 SMALL = st.integers(-9, 9)
-
-
-def module(written: Any, num_ints: int) -> ir.Module:
-    made = ir.Module("test")
-    made.triple = this_target({}).triple
-    Functions(made).entry(written, num_ints)
-    return made
-
-
-def built(written: Any, num_ints: int, target: Target | None = None) -> Callable[..., int]:
-    target, name = target or this_target({}), written.function.__name__
-    code = compile_text(str(module(written, num_ints)), target)
-    return kernel(link(code, [name], target)[name], num_ints, keeps_gil=False)
 
 
 def plain(written: Any) -> Callable[..., int]:
@@ -132,7 +115,7 @@ def of_floats(x: Any, y: Any, out: Any) -> None:
 def test_floats_are_of_32_bits(pair: list[float]) -> None:
     left, right = values = np.array(pair, np.float32)
     out = np.zeros(6, np.float32)
-    OF_FLOATS(address(values[:1]), address(values[1:]), address(out))
+    built(of_floats, 3)(address(values[:1]), address(values[1:]), address(out))
     with np.errstate(all="ignore"):
         wanted = [
             np.float32(1) / (left + right * left) - np.float32(3),
@@ -143,9 +126,6 @@ def test_floats_are_of_32_bits(pair: list[float]) -> None:
             np.float32("nan") if right else left,
         ]
     np.testing.assert_array_equal(out, np.array(wanted, np.float32))
-
-
-OF_FLOATS = built(of_floats, 3)
 
 
 @compiled

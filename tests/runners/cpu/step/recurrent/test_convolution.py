@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.recurrent.convolution import convolve_phase
-from tests.runners.cpu.translation.test_functions import built
+from tests.runners.cpu.translation.built import built
 
 Floats = NDArray[np.float32]
 Words = NDArray[np.int64]

@@ -16,7 +16,7 @@ from segue.runners.cpu.step.program.words import float_word
 from segue.runners.cpu.step.recurrent.decay import decay
 from segue.runners.cpu.step.recurrent.delta import delta_phase
 from segue.runners.cpu.step.recurrent.scratch import matrices_scratch, record_of
-from tests.runners.cpu.translation.test_functions import built
+from tests.runners.cpu.translation.built import built
 
 Floats = NDArray[np.float32]
 Words = NDArray[np.int64]

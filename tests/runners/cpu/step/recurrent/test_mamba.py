@@ -11,7 +11,7 @@ from segue.runners.cpu.memory import address, zeros
 from segue.runners.cpu.step import board as on
 from segue.runners.cpu.step.program.words import float_word
 from segue.runners.cpu.step.recurrent.mamba import mamba_gate_phase, scan_phase
-from tests.runners.cpu.translation.test_functions import built
+from tests.runners.cpu.translation.built import built
 
 Floats = NDArray[np.float32]
 Words = NDArray[np.int64]

@@ -11,7 +11,7 @@ from segue.runners.cpu.step.recurrent.wkv import wkv_phase
 from segue.runners.cpu.step.recurrent.wkv6 import wkv6_phase
 from tests.runners.cpu.step.recurrent import test_wkv, test_wkv6
 from tests.runners.cpu.step.recurrent.matrix_slots import ROWS, Floats, Layer, Slot
-from tests.runners.cpu.translation.test_functions import built
+from tests.runners.cpu.translation.built import built
 
 Made = Callable[..., Layer]
 Kind = tuple[Made, Callable[..., int]]

@@ -17,7 +17,7 @@ from segue.runners.cpu.step.program.words import float_word
 from segue.runners.cpu.step.recurrent.scratch import SELECTIVE_SIZE, scan_scratch
 from segue.runners.cpu.step.recurrent.selective import narrow_phase, part_phase, select_phase
 from segue.runners.cpu.step.vectors.functions import power_of_two
-from tests.runners.cpu.translation.test_functions import built
+from tests.runners.cpu.translation.built import built
 
 Floats = NDArray[np.float32]
 Words = NDArray[np.int64]

@@ -12,7 +12,7 @@ from segue.runners.cpu.memory import address
 from segue.runners.cpu.step.program.words import float_word
 from segue.runners.cpu.step.recurrent.wkv6 import wkv6_phase
 from tests.runners.cpu.step.recurrent.matrix_slots import ROWS, Floats, Slot, check_rounded
-from tests.runners.cpu.translation.test_functions import built
+from tests.runners.cpu.translation.built import built
 
 Doubles = NDArray[np.float64]
 EPSILON = 64e-5

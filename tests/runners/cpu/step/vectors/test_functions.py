@@ -7,7 +7,7 @@ from segue.runners.cpu.emit import Builder, Value, load, store
 from segue.runners.cpu.kernel import INT, VOID, compiled, define
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.step.vectors.functions import powers_of_2
-from tests.runners.cpu.translation.test_functions import built
+from tests.runners.cpu.translation.built import built
 
 
 @define(VOID, INT)

@@ -5,7 +5,7 @@ import numpy as np
 from segue.runners.cpu.kernel import compiled
 from segue.runners.cpu.memory import address
 from segue.runners.cpu.step.vectors.rows import GROUP, quantise
-from tests.runners.cpu.translation.test_functions import built
+from tests.runners.cpu.translation.built import built
 
 
 @compiled
