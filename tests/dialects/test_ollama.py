@@ -8,7 +8,7 @@ import pytest
 from segue.dialects.base import Call, Card, Operation, Reply, Stamp
 from segue.dialects.ollama import OLLAMA, root_error_reply, text
 from segue.dialects.ollama.generate import Generation
-from segue.dialects.ollama.pages import list_running
+from segue.dialects.ollama.pages import SHOW_FIELDS, list_running
 from segue.dialects.rendering.tally import Tally
 from segue.errors import BY_CODE, InvalidField, Overloaded, UnknownModel, UnknownPath
 from segue.types import (
@@ -137,6 +137,25 @@ def test_logprobs_of_the_other_route_are_checked_only(logprobs: Any) -> None:
     assert TEXT.parse({"model": "m", "prompt": "a", "logprobs": 5}, STAMP).ignored == ("logprobs",)
     with pytest.raises(InvalidField, match="logprobs must be"):
         TEXT.parse({"model": "m", "prompt": "a", "logprobs": logprobs}, STAMP)
+
+
+@pytest.mark.parametrize("operation", [GENERATE, TEXT])
+def test_what_is_asked_for_no_completion_has_a_type(operation: Operation) -> None:
+    """A text passed, where Go's decoder wants a boolean."""
+    body = {"model": "m", "prompt": "a"}
+    call = operation.parse({**body, "_debug_render_only": True}, STAMP)
+    assert call.ignored == ("_debug_render_only",)
+    with pytest.raises(InvalidField, match="_debug_render_only must be true or false"):
+        operation.parse({**body, "_debug_render_only": "yes"}, STAMP)
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "wrong"), [("system", "s", 5), ("template", "", []), ("options", {"a": 1}, 5)]
+)
+def test_what_show_takes_without_effect_has_a_type(name: str, taken: Any, wrong: Any) -> None:
+    assert SHOW_FIELDS.read({"model": "m", name: taken}).ignored == [name]
+    with pytest.raises(InvalidField):
+        SHOW_FIELDS.read({"model": "m", name: wrong})
 
 
 def test_an_empty_name_is_no_model() -> None:

@@ -169,6 +169,16 @@ class Number:
         return {"type": "number", low: self.low, "maximum": self.high}
 
 
+class AnyObject:
+    def read(self, value: Any) -> Any:
+        if type(value) is not dict:
+            raise Mismatch("an object", value)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+
 @dataclass(frozen=True)
 class Text:
     max_chars: int

@@ -59,6 +59,9 @@ PROMPT = Field(
 )
 
 
+RENDERING = Field("_debug_render_only", Boolean(), "No effect: prompts are completed.")
+
+
 def _option(name: str, kind: Any, doc: str, target: str = "", **more: Any) -> Field:
     return Field(f"options.{name}", kind, doc, target, **more)
 
@@ -213,6 +216,7 @@ GENERATE = Table(
             "Alternatives reported for each token.",
             "shape.num_top",
         ),
+        RENDERING,
         *OPTIONS,
         *LOADING,
     )
@@ -321,6 +325,7 @@ TEXT = Table(
             "No effect: log-probabilities are reported by /api/generate.",
         ),
         *openai.FIELDS.pick("suffix", "stream", "stream_options.include_usage", "seed").rows,
+        RENDERING,
     )
 )
 

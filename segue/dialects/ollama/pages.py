@@ -5,8 +5,9 @@ from typing import Any
 
 from msgspec import Raw
 
+from segue.bounds import MAX_TEXT_CHARS
 from segue.dialects.base import Card, Companion, Reply, Service
-from segue.dialects.fields.kinds import Boolean, Text
+from segue.dialects.fields.kinds import AnyObject, Boolean, Text
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.ollama import show as about
 from segue.dialects.ollama import text
@@ -80,6 +81,9 @@ SHOW_FIELDS = Table(
             "verbose",
             default=False,
         ),
+        Field("system", Text(MAX_TEXT_CHARS), "No effect."),
+        Field("template", Text(MAX_TEXT_CHARS), "No effect."),
+        Field("options", AnyObject(), "No effect."),
     )
 )
 

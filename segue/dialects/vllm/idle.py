@@ -1,9 +1,9 @@
 """Fields that speak to other parts of vLLM. They have no effect here, and what vLLM refuses in them is refused."""
 
 from segue.bounds import MAX_TEXT_CHARS
-from segue.dialects.fields.kinds import Boolean, Endless, Kind, LaxFlag, Text, Word
+from segue.dialects.fields.kinds import AnyObject, Boolean, Endless, Kind, LaxFlag, Text, Word
 from segue.dialects.fields.table import Field, Table
-from segue.dialects.vllm.kinds import AnyObject, ExtraArgs, LaxEndless
+from segue.dialects.vllm.kinds import ExtraArgs, LaxEndless
 
 
 def _idle(name: str, kind: Kind, nullable: bool = True) -> Field:

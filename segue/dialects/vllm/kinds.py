@@ -4,7 +4,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from segue.bounds import MAX_BIAS, MAX_JSON_VALUES
-from segue.dialects.fields.kinds import Endless, LogitBias, Mismatch, Text, TokenIds, lenient
+from segue.dialects.fields.kinds import (
+    AnyObject,
+    Endless,
+    LogitBias,
+    Mismatch,
+    Text,
+    TokenIds,
+    lenient,
+)
 from segue.dialects.fields.prompt_kinds import Prompts
 
 MAX_SALT_CHARS = 128
@@ -78,16 +86,6 @@ class LaxBias:
 def _key(key: str) -> str:
     """A token id as it is usually spelt: "007" and " 7" are 7."""
     return str(int(key)) if len(key) <= MAX_KEY_CHARS and key.strip().isdecimal() else key
-
-
-class AnyObject:
-    def read(self, value: Any) -> Any:
-        if type(value) is not dict:
-            raise Mismatch("an object", value)
-        return value
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "object"}
 
 
 class ExtraArgs:
