@@ -1,14 +1,16 @@
 """All tokenizations of a text: one token that contains it, or a token that ends with its beginning, then the rest."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from weakref import WeakKeyDictionary
 
 from segue.engine.sampling.dry import Breakers
 from segue.engine.seam import Vocab
 
 _MOST_REMEMBERED = 256
+_BETWEEN = b"\xff"  # no text holds it
 
 Spelling = tuple[int, tuple[int, ...]]  # the first token, and those of the rest
 
@@ -30,11 +32,14 @@ class _Speller:
     """The pieces of a vocabulary, with a cache of results: requests repeat their breakers."""
 
     def __init__(self, vocab: Vocab) -> None:
-        self._pieces = [vocab.piece(token) for token in range(vocab.size)]
-        backwards = sorted((piece[::-1], token) for token, piece in enumerate(self._pieces))
+        pieces = [vocab.piece(token) for token in range(vocab.size)]
+        self._joined = _BETWEEN.join(pieces)
+        # Of each piece there, and of one that would follow.
+        self._begins = [0, *accumulate(len(piece) + len(_BETWEEN) for piece in pieces)]
+        backwards = sorted((piece[::-1], token) for token, piece in enumerate(pieces))
         self._backwards = [piece for piece, _ in backwards]
         self._tokens = [token for _, token in backwards]
-        self._longest = max(map(len, self._pieces))
+        self._longest = max(map(len, pieces))
         self._known: dict[str, list[Spelling]] = {}
 
     def spellings(self, text: str, vocab: Vocab) -> list[Spelling]:
@@ -48,7 +53,7 @@ class _Speller:
         return found
 
     def _search(self, text: bytes, vocab: Vocab) -> list[Spelling]:
-        whole = {token for token, piece in enumerate(self._pieces) if text in piece}
+        whole = set(self._holding(text))
         found: list[Spelling] = [(token, ()) for token in whole]
         for size in range(1, min(len(text), self._longest + 1)):
             heads = [token for token in self._ending_with(text[:size]) if token not in whole]
@@ -58,10 +63,18 @@ class _Speller:
                 found += [(token, tail) for token in heads]
         return found
 
+    def _holding(self, text: bytes) -> Iterator[int]:
+        """The tokens that hold this text."""
+        place = self._joined.find(text)
+        while place >= 0:
+            token = bisect_right(self._begins, place) - 1
+            yield token
+            place = self._joined.find(text, self._begins[token + 1])
+
     def _ending_with(self, text: bytes) -> list[int]:
         """The tokens that end with this part of a text."""
         end = text[::-1]
-        beyond = end[:-1] + bytes((end[-1] + 1,))  # no text has a byte of 255
+        beyond = end[:-1] + bytes((end[-1] + 1,))
         first = bisect_left(self._backwards, end)
         return self._tokens[first : bisect_left(self._backwards, beyond, first)]
 
