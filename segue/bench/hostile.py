@@ -101,6 +101,22 @@ def _chain(num_rules: int, sign: str) -> str:
     return "".join(f"r{i}{sign}r{i + 1}\n" for i in range(num_rules)) + f'r{num_rules}{sign}"a"'
 
 
+def _lazy() -> dict[str, dict[str, Any]]:
+    """An ambiguous grammar behind a word that it reads."""
+    pairs = [" | ".join(f"n{j} n{(i + j) % 8} | n{i} n{j}" for j in range(8)) for i in range(8)]
+    rules = (f'n{i} ::= {pair} | [ab] | "(" n0 ")"' for i, pair in enumerate(pairs))
+    grammar = "\n".join(("root ::= n0", *rules))
+    words = {"all of it": "(" + "ab" * 100, "its beginning": "(ab"}
+    return {
+        name: {
+            "grammar": grammar,
+            "grammar_lazy": True,
+            "grammar_triggers": [{"type": 1, "value": word}],
+        }
+        for name, word in words.items()
+    }
+
+
 def _cases() -> dict[str, dict[str, Any]]:
     """Fields of a request. The first one also makes the compiler read the vocabulary."""
     refs = {f"{i}": {"$ref": f"#/$defs/{i + 1}"} for i in range(5000)}
@@ -152,6 +168,7 @@ def _cases() -> dict[str, dict[str, Any]]:
             f"lark: {name}": {"grammar": {"type": "lark", "value": value}}
             for name, value in larks.items()
         },
+        **{f"lazy: {name}": fields for name, fields in _lazy().items()},
         "llguidance: a long line": {"grammar": {"type": "llguidance", "value": llguidance}},
     }
 

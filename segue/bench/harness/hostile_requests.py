@@ -70,17 +70,27 @@ def _prompts() -> dict[str, dict[str, Any]]:
         "biased texts": {"logit_bias": {f"t{i}": 1 for i in range(200_000)}},
         "bad words": {"bad_words": [f"w{i}" for i in range(200_000)]},
         "stops": {"stop": [f"s{i}" for i in range(200_000)]},
+        "breakers": {
+            "dry_multiplier": 1,
+            "dry_sequence_breakers": ["e" * 63 + chr(ord("0") + i) for i in range(64)],
+        },
     }
 
 
 def _answers() -> dict[str, dict[str, Any]]:
     """Requests with large answers."""
     scored = {"max_tokens": 0, "echo": True, "logprobs": 100}
+    nearly = [f"{'a' * (250 + i)}b{'a' * 200}" for i in range(63)]
     return {
         "scores of prompts": {"prompt": ["a" * 4000] * 16, **scored},
         "scores of choices": {"prompt": "a" * 4000, "n": 16, "echo": True, "logprobs": 100},
         "as many scores as may be": {"prompt": "a" * 2000, "n": 5, **scored},
         "the same, streamed": {"prompt": "a" * 2000, "n": 5, **scored, "stream": True},
+        "stops that nearly come": {
+            "stop": ["a" * 1024, *nearly],
+            "guided_regex": "a{1023}",
+            "max_tokens": 1023,
+        },
         "echoes": {"prompt": "a" * 3000, "n": 128, "echo": True, "max_tokens": 1},
     }
 
