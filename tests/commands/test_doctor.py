@@ -110,7 +110,8 @@ def test_settings_that_would_not_work(tmp_path: Path) -> None:
     for runner, used in (("auto", 256), ("llama", 10_000)):
         state, words = states(tmp_path, GOOD, threads=10_000, runner=runner)["threads"]
         assert (state, words.split()[0]) == ("slow", str(used))
-    assert states(tmp_path, GOOD, cache_dir=Path("/proc/nowhere"))["cache"][0] == "fails"
+    (tmp_path / "file").touch()
+    assert states(tmp_path, GOOD, cache_dir=tmp_path / "file" / "x")["cache"][0] == "fails"
     assert states(tmp_path, GOOD, cpu_flavour="abacus")["instructions"][0] == "fails"
 
 

@@ -6,6 +6,7 @@ serve: these check that what they are told exists, or leave it to the test.
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -63,12 +64,14 @@ def environment(tmp_path: Path) -> dict[str, str]:
     notes.mkdir()
     for name, text in SHIMS.items():
         shim = shims / name
-        shim.write_text(text.replace("{python}", sys.executable).replace("{root}", str(ROOT)))
+        python, root = (shlex.quote(str(path)) for path in (sys.executable, ROOT))
+        shim.write_bytes(os.fsencode(text.replace("{python}", python).replace("{root}", root)))
         shim.chmod(0o755)
     return {
         **os.environ,
         "PATH": f"{shims}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
+        "PYTHONUTF8": "1",  # what is printed is any text, whatever the locale is
         "SEGUE_RUNNER": "fake",
         "NOTES": str(notes),
     }
@@ -99,7 +102,7 @@ def test_every_block_runs(
             cwd=folder,
             env=environment,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=300,
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
