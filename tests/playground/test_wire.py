@@ -15,10 +15,44 @@ def test_the_request_is_shown_and_sent_in_every_dialect(page: Page, served: Live
     for name in json.loads(served.client.get("/play/guide.json").text)["dialects"]:
         choose(page, "#wire-dialect", name["name"])
         page.until(f"document.querySelector('#wire-code').textContent.includes('/{name['name']}/')")
+        page.js("document.querySelector('#wire-raw').textContent = ''")
         page.click("#wire-send")
         page.until("document.querySelector('#wire-raw').textContent.includes('HTTP 200')")
     choose(page, "#wire-language", "python")
     page.until("document.querySelector('#wire-code').textContent.includes('import')")
+
+
+# The first question after this is answered when `release` is called, and read by the page before that returns.
+HOLD = """
+(() => {
+  const real = window.fetch;
+  window.fetch = async (...asked) => {
+    window.fetch = real;
+    const said = await (await real(...asked)).json();
+    return new Promise((resolve) => {
+      window.release = async () => {
+        resolve({ ok: true, status: 200, json: async () => said });
+        await new Promise((next) => setTimeout(next));
+      };
+    });
+  };
+})()
+"""
+
+
+def test_an_answer_that_comes_late_does_not_stand_in_for_a_later_one(page: Page) -> None:
+    """Who chose another dialect meanwhile saw the code of the one before."""
+    write(page, "The sea", max_tokens=5, seed=1, temperature=0)
+    complete(page)
+    page.click("#tab-wire")
+    page.until("document.querySelector('#wire-code').textContent.includes('/v1/completions')")
+    page.js(HOLD)
+    choose(page, "#wire-dialect", "llamacpp")
+    page.until("window.release")
+    choose(page, "#wire-dialect", "vllm")
+    page.until("document.querySelector('#wire-code').textContent.includes('/vllm/')")
+    page.js("window.release()")
+    assert "/vllm/" in page.text("#wire-code")
 
 
 def test_what_is_continued_is_shown_and_sent_as_text_where_prompts_are_text(page: Page) -> None:

@@ -7,7 +7,7 @@ const byId = (id) => document.getElementById(id);
 
 export class Wire {
   #asked = () => null;
-  #said = null;
+  #asking = 0; // the number of the latest question: an earlier one may be answered later
   #raw = "";
   #abort = null;
 
@@ -29,21 +29,22 @@ export class Wire {
     return !byId("wire").hidden;
   }
 
-  /** The code for the request of now; asked of the server, whose tables know every dialect. */
+  /** The request of now and its code, or nothing; asked of the server, whose tables know every dialect. */
   async refresh() {
-    if (!this.isShown) return;
+    if (!this.isShown) return null;
+    const number = ++this.#asking;
+    let said = null;
+    let problem = "";
     try {
-      this.#said = await ask("/play/translate", { dialect: byId("wire-dialect").value, ...this.#asked() });
+      said = await ask("/play/translate", { dialect: byId("wire-dialect").value, ...this.#asked() });
     } catch (error) {
-      this.#said = null;
-      byId("wire-code").textContent = error.message;
-      byId("wire-lost").hidden = true;
-      return;
+      problem = error.message;
     }
-    const { code, lost } = this.#said;
-    byId("wire-code").textContent = code[byId("wire-language").value];
-    byId("wire-lost").hidden = !lost.length;
-    byId("wire-lost").textContent = `This dialect has no words for: ${lost.join(", ")}.`;
+    if (number !== this.#asking) return said;
+    byId("wire-code").textContent = said ? said.code[byId("wire-language").value] : problem;
+    byId("wire-lost").hidden = !said?.lost.length;
+    byId("wire-lost").textContent = `This dialect has no words for: ${said?.lost.join(", ")}.`;
+    return said;
   }
 
   begin() {
@@ -62,13 +63,13 @@ export class Wire {
   }
 
   async #send() {
-    await this.refresh();
-    if (!this.#said) return;
+    const said = await this.refresh();
+    if (!said) return;
     this.#abort?.abort();
     this.#abort = new AbortController();
     this.begin();
     try {
-      for await (const _ of stream(this.#said.path, this.#said.body, this.#abort.signal, (text) => this.hear(text)));
+      for await (const _ of stream(said.path, said.body, this.#abort.signal, (text) => this.hear(text)));
     } catch {
       // What was refused is there to read.
     }
