@@ -79,7 +79,7 @@ def request_size(request: CompletionRequest) -> int:
     texts = (*request.preserved, *(text for text, _ in sampling.text_bias), *sampling.bad_words)
     size += sum(map(len, texts))
     if sampling.dry_multiplier:  # what is left of a breaker is read from each of its places
-        size += sum(len(text) ** 2 for text in sampling.dry_sequence_breakers)
+        size += sum(len(text) * len(text) for text in sampling.dry_sequence_breakers)
     return size + len(sampling.allowed_token_ids or ()) + len(sampling.stop_token_ids)
 
 
