@@ -20,7 +20,7 @@ from segue.engine.constraints.grammar import (
     parts,
 )
 from segue.engine.constraints.lexemes import cut
-from segue.engine.constraints.regular import pruned, straightened
+from segue.engine.constraints.regular import constant_rules, joined, pruned, straightened
 from segue.engine.constraints.scalars.strings import char_class
 
 _MAX_NESTING = 8  # what is deeper gets a name: llguidance reads about thirty levels
@@ -69,6 +69,7 @@ def _free(free: Free) -> str:
 class _Writer:
     def __init__(self, rules: Rules, parsed: Rules) -> None:
         self._rules = rules
+        self._constants = constant_rules(rules)
         self._names = {name: f"r{i}" for i, name in enumerate(parsed)} | {"root": "start"}
         self._terminals: dict[Node, str] = {}  # lexemes and regular rules, by their node
         self._own: dict[str, str] = {}
@@ -112,7 +113,8 @@ class _Writer:
             return self._named(node, in_lexeme)
         match node:
             case Seq():
-                return " ".join(self._grouped(n, in_lexeme, depth) for n in parts(node)) or '""'
+                items = joined(node, self._constants) if in_lexeme else parts(node)
+                return " ".join(self._grouped(n, in_lexeme, depth) for n in items) or '""'
             case Either(options):
                 return " | ".join(self._write(n, in_lexeme, depth + 1) for n in options)
             case Repeat(_, _, 0):

@@ -1,11 +1,14 @@
-"""Analyses a grammar before it is divided into lexemes: which rules are regular, and whether it can end."""
+"""Analyses a grammar before it is written: which rules are regular, whether it can end, what matches one text alone."""
 
-from collections.abc import Set
+from collections.abc import Iterator, Mapping, Set
+from itertools import groupby
 
 from segue.engine.constraints.grammar import (
     EMPTY,
+    Chars,
     Either,
     GrammarError,
+    Literal,
     Nested,
     Node,
     Pieces,
@@ -16,6 +19,7 @@ from segue.engine.constraints.grammar import (
     Tokens,
     children,
     either,
+    parts,
     refs,
     seq,
     settled,
@@ -23,6 +27,7 @@ from segue.engine.constraints.grammar import (
 
 # Of a regular expression, through the rules it uses; what it costs grows with the square.
 MAX_DEPTH = 500
+_MAX_CHARS = 64  # of what is put together: rules that double a text would make long ones
 
 
 def straightened(rules: Rules) -> Rules:
@@ -38,10 +43,10 @@ def straightened(rules: Rules) -> Rules:
 
 
 def _unrolled(name: str, body: Node) -> Node:
-    parts = _split(name, body)
-    if parts is None or not parts[0]:
+    divided = _split(name, body)
+    if divided is None or not divided[0]:
         return body
-    again, rest = parts
+    again, rest = divided
     # A = again A | rest is again* rest. Without a rest it never ends, which is found out later.
     return seq(Repeat(either(*again), 0, None), either(*rest)) if rest else body
 
@@ -61,10 +66,10 @@ def _split(name: str, node: Node) -> tuple[list[Node], list[Node]] | None:
                 return None
             return [seq(*items[:-1], a) for a in last[0]], [seq(*items[:-1], r) for r in last[1]]
         case Either(options):
-            parts = [_split(name, option) for option in options]
-            if any(part is None for part in parts):
+            divided = [_split(name, option) for option in options]
+            if any(part is None for part in divided):
                 return None
-            known = [part for part in parts if part is not None]
+            known = [part for part in divided if part is not None]
             return [a for p in known for a in p[0]], [r for p in known for r in p[1]]
         case Repeat(item, 0, 1):
             inner = _split(name, item)
@@ -126,3 +131,54 @@ def _without_dead(node: Node, ending: Set[str]) -> Node:
                 return EMPTY
             return Repeat(_without_dead(item, ending), least, most)
     return node
+
+
+# --- parts that match one text alone ----------------------------------------------------------------
+# They are written as that text: llguidance fails on alternatives that are one text, put together in two ways, `"true" |
+# "tr" "ue"`.
+
+
+def constant_rules(rules: Rules) -> dict[str, str]:
+    """The rules that match one text alone, with that text."""
+    used = {name: frozenset(refs(body)) for name, body in rules.items()}
+    known: dict[str, str] = {}
+    for name in settled(used, lambda name, found: used[name] <= found):
+        if (text := constant(rules[name], known)) is not None:
+            known[name] = text
+    return known
+
+
+def constant(node: Node, known: Mapping[str, str]) -> str | None:
+    """The only text that matches. None: there are others, or it is long. `known`: the rules that match one."""
+    match node:
+        case Literal(text):
+            return text
+        case Chars(((low, high),)) if low == high:
+            return chr(low)
+        case Ref(name):
+            return known.get(name)
+        case Seq(items):
+            whole = ""
+            for item in items:
+                piece = constant(item, known)
+                if piece is None or len(whole) + len(piece) > _MAX_CHARS:
+                    return None
+                whole += piece
+            return whole
+        case Either((first, *others)):
+            only = constant(first, known)
+            is_same = only is not None and all(constant(each, known) == only for each in others)
+            return only if is_same else None
+    return None
+
+
+def joined(node: Seq, known: Mapping[str, str]) -> Iterator[Node]:
+    """Its parts; neighbours that match one text each are one literal, if that is not long."""
+    told = [(part, constant(part, known)) for part in parts(node)]
+    for is_constant, run in groupby(told, lambda each: each[1] is not None):
+        both = list(run)
+        text = "".join(text or "" for _, text in both)
+        if is_constant and len(both) > 1 and len(text) <= _MAX_CHARS:
+            yield Literal(text)
+        else:
+            yield from (part for part, _ in both)
