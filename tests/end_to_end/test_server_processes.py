@@ -166,6 +166,15 @@ async def streams_of(client: httpx2.AsyncClient, count: int) -> AsyncIterator[St
         yield stream
 
 
+def test_streams_are_not_kept_where_another_process_may_be_asked(served: Served) -> None:
+    body = {"prompt": "x", "max_tokens": 2, "stream": True}
+    named = {"x-conversation-id": "a"}
+    url = f"{served.url}/llamacpp/v1/completions"
+    answer = httpx2.post(url, json=body, headers=named, timeout=PATIENCE_S)
+    assert answer.status_code == 200
+    assert answer.headers["x-segue-ignored"] == "x-conversation-id"
+
+
 def test_all_answers_are_right_and_come_from_both(served: Served) -> None:
     async def main() -> None:
         async with client_of(served) as client:

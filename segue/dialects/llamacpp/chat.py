@@ -7,7 +7,7 @@ from typing import Any
 
 from segue.bounds import MAX_MESSAGES
 from segue.dialects.base import Reply, Service
-from segue.dialects.fields.kinds import Boolean, Mismatch, Text
+from segue.dialects.fields.kinds import AnyObject, Boolean, Mismatch, Text
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.templates import chat_template
 from segue.errors import InvalidField, Unavailable, Unsupported
@@ -58,19 +58,6 @@ class Continuation:
         return {"anyOf": [{"type": "boolean"}, {"const": "content"}]}
 
 
-@dataclass(frozen=True)
-class Variables:
-    """What a template finds by these names."""
-
-    def read(self, value: Any) -> dict[str, Any]:
-        if type(value) is not dict:
-            raise Mismatch("an object", value)
-        return value
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "object"}
-
-
 TEMPLATE_FIELDS = Table(
     (
         Field("messages", Messages(), "The conversation.", "messages", required=True),
@@ -90,7 +77,7 @@ TEMPLATE_FIELDS = Table(
         ),
         Field(
             "chat_template_kwargs",
-            Variables(),
+            AnyObject(),
             'Variables for the template, such as {"enable_thinking": false}.',
             "variables",
             default={},

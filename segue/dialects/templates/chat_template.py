@@ -30,8 +30,8 @@ MAX_S = 5.0  # of the processor: a line may take long, though what it makes is b
 _GROWING_METHODS = frozenset(
     {"center", "expandtabs", "format", "format_map", "ljust", "rjust", "zfill"}
 )
-_GROWING_FILTERS = (
-    *("batch", "center", "filesizeformat", "format", "indent", "slice", "wordwrap", "xmlattr"),
+_GROWING_FILTERS = frozenset(
+    {"batch", "center", "filesizeformat", "format", "indent", "slice", "wordwrap", "xmlattr"}
 )
 # What these are given becomes text, or one list.
 _WRITING_FILTERS = (

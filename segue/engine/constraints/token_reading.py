@@ -11,9 +11,8 @@ import llguidance
 
 from segue.engine.constraints.threads.fair_queue import Lexer
 
-_DEAR_S = (
-    0.005  # of the processor, for a part of a text: the next one may take a hundred times as long
-)
+# Of the processor, for a part of a text: the next one may take a hundred times as long.
+_DEAR_S = 0.005
 
 _own = threading.local()  # an executor each: it has one thread, for which others would wait
 

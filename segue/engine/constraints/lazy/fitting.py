@@ -86,7 +86,7 @@ class Fitting:
         # It may be forced: then others fit too, that are its beginnings or begin with it.
         return self._one_by_one(self._last.matcher, tokens)
 
-    def _behind(self, before: bytes) -> "_Behind":
+    def _behind(self, before: bytes) -> _Behind:
         self._check()
         matcher = self.begun()
         self._read(matcher, before)
