@@ -147,7 +147,7 @@ def test_garbage_behind_a_running_request_does_not_spoil_its_answer(launch: Laun
     with live.connect() as client:
         client.sendall(POST)
         received = client.recv(65536)
-        (ours,) = connections_from(client.getsockname())
+        (ours,) = connections_of(client)
         client.sendall(b"\x00\xff garbage \r\n\r\n" + GET)
         wait_until(lambda: ignores_input(ours))
         live.release(pause)
@@ -163,7 +163,7 @@ def test_a_reset_after_the_answer_leaves_nothing(launch: Launch) -> None:
     with live.connect() as client:
         client.sendall(GET)
         assert read_until(client, b"alive").startswith(b"HTTP/1.1 200")
-        (kept,) = connections_from(client.getsockname())
+        (kept,) = connections_of(client)
         reset(client)
     wait_until(lambda: gc.collect() is not None and kept() is None)
 
@@ -173,9 +173,11 @@ def ignores_input(kept: "weakref.ref[connection.Connection]") -> bool:
     return found is None or found._ignores_input
 
 
-def connections_from(address: object) -> list["weakref.ref[connection.Connection]"]:
+def connections_of(client: socket.socket) -> list["weakref.ref[connection.Connection]"]:
+    """Both ends, as a client's port comes again, and one of a server that stopped may linger."""
+    ends = (client.getsockname(), client.getpeername())
     every = [each for each in gc.get_objects() if type(each) is connection.Connection]
-    return [weakref.ref(each) for each in every if each.client == address]
+    return [weakref.ref(each) for each in every if (each.client, each.server) == ends]
 
 
 def test_a_client_that_stops_reading_is_dropped(launch: Launch) -> None:
