@@ -3,6 +3,7 @@ with the same API key."""
 
 import asyncio
 import time
+import weakref
 from collections.abc import Awaitable, Callable
 
 from starlette.types import Message, Receive, Send
@@ -160,15 +161,16 @@ class KeptStreams:
         try:
             await stream.carry(answer, send)
         finally:
-            place = (tenant, stream.name)
+            place, known = (tenant, stream.name), weakref.ref(stream)
             if stream.has_begun:
-                asyncio.get_running_loop().call_later(KEPT_STREAM_S, self._forget, place, stream)
+                asyncio.get_running_loop().call_later(KEPT_STREAM_S, self._forget, place, known)
             else:
-                self._forget(place, stream)
+                self._forget(place, known)
 
-    def _forget(self, place: _Place, stream: KeptStream) -> None:
-        if self._streams.get(place) is stream:
-            del self._streams[place]
+    def _forget(self, place: _Place, known: weakref.ref[KeptStream]) -> None:
+        """`known`: a timer must not hold the bytes of one that is gone from its place already."""
+        if self._streams.get(place) is known():
+            self._streams.pop(place, None)
 
     def read(self, tenant: str, name: str, start: int) -> Reader:
         stream = self._streams.get((tenant, name))

@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import httpx2
 import pytest
+from starlette.types import Message, Receive, Send
 
 from segue.dialects.llamacpp import LLAMACPP
 from segue.dialects.openai import OPENAI
@@ -276,6 +279,28 @@ def opened(streams: KeptStreams, tenant: str, name: str) -> KeptStream:
     stream = streams.open(tenant, name)
     assert stream is not None
     return stream
+
+
+def test_the_bytes_of_one_that_is_gone_from_its_place_are_held_no_longer() -> None:
+    async def main() -> None:
+        streams, known = KeptStreams(), []
+        for _ in range(3):
+            stream = opened(streams, "key", "a")
+            await streams.carry("key", stream, a_word, nowhere)
+            known.append(weakref.ref(stream))
+            del stream
+        streams.stop("key", "a")
+        gc.collect()
+        assert [each() for each in known] == [None] * 3
+
+    asyncio.run(main())
+
+
+async def a_word(receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.body", "body": b"one", "more_body": False})
+
+
+async def nowhere(message: Message) -> None: ...
 
 
 def test_several_processes_keep_none() -> None:
