@@ -68,12 +68,14 @@ def test_a_host_that_connects_and_stays_silent_is_given_up(monkeypatch: pytest.M
 def test_a_connection_that_is_refused_is_said_before_the_library_asks_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
     monkeypatch.setattr("huggingface_hub.list_repo_files", lambda repo: pytest.fail("asked"))
-    with pytest.raises(ModelUnavailable, match=r"cannot be reached.*PATH\.gguf.*without a name"):
-        hub.fetch(parse("o/r"), hub.HuggingFace())
+    with socket.socket() as closed:  # bound but not listening: refuses every connection
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        with pytest.raises(
+            ModelUnavailable, match=r"cannot be reached.*PATH\.gguf.*without a name"
+        ):
+            hub.fetch(parse("o/r"), hub.HuggingFace())
 
 
 def test_whatever_a_host_answers_it_is_there() -> None:
