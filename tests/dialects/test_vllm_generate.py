@@ -41,3 +41,17 @@ def test_null_is_what_is_left_out_where_it_may_be(name: str) -> None:
 def test_biases_are_not_clamped(bias: float) -> None:
     """They were, to 100, as those of /v1/completions are."""
     assert parse(logit_bias={"7": bias}).request.sampling.logit_bias == {7: bias}
+
+
+@pytest.mark.parametrize("name", ["logprobs", "prompt_logprobs"])
+@pytest.mark.parametrize("sent", ["5", " 5 ", "5.0", 5.0])
+def test_a_number_of_alternatives_may_come_as_text(name: str, sent: Any) -> None:
+    """SamplingParams takes it, which /v1/completions does not; here neither did."""
+    assert parse(**{name: sent}) == parse(**{name: 5})
+
+
+@pytest.mark.parametrize("name", ["logprobs", "prompt_logprobs"])
+@pytest.mark.parametrize("sent", ["x", "", "1.5", "-1", 1.5, []])
+def test_what_is_no_number_of_alternatives(name: str, sent: Any) -> None:
+    with pytest.raises(InvalidField, match="from 0 to"):
+        parse(**{name: sent})

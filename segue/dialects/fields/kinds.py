@@ -202,7 +202,7 @@ class Word:
     def read(self, value: Any) -> Any:
         if type(value) is not str or value not in self._words:
             *others, last = self._words
-            raise Mismatch(f"{', '.join(others)} or {last}", value)
+            raise Mismatch(f"{', '.join(others)} or {last}" if others else last, value)
         return UNSET if value == self._unset else value
 
     def schema(self) -> dict[str, Any]:

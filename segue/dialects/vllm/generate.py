@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from segue.bounds import MAX_NUMBER
+from segue.bounds import MAX_LOGPROBS, MAX_NUMBER
 from segue.dialects.base import Operation
 from segue.dialects.fields.kinds import Boolean, Mismatch, OnlyEmpty
 from segue.dialects.fields.table import Draft, Field
@@ -11,7 +11,7 @@ from segue.dialects.openai import fields as openai
 from segue.dialects.vllm import fields as vllm
 from segue.dialects.vllm.generated import Generated
 from segue.dialects.vllm.idle import OF_GENERATE, OF_SETTINGS
-from segue.dialects.vllm.kinds import LaxBias, LaxEndless, LaxTokenIds
+from segue.dialects.vllm.kinds import LaxBias, LaxEndless, LaxTokenIds, LaxTop
 from segue.types import Prompt
 
 MODES = ("tokens", "text")
@@ -59,9 +59,9 @@ _LENGTH = Field(
     default=None,
 )
 
-_PROMPT_SCORES = replace(
-    vllm.FIELDS.pick("prompt_logprobs").rows[0],
-    doc="The same for the tokens of the prompt, by token id; not streamed.",
+_SCORES, _PROMPT_SCORES = (
+    replace(row, kind=LaxTop(MAX_LOGPROBS))
+    for row in vllm.FIELDS.pick("logprobs", "prompt_logprobs").rows
 )
 
 _BIAS = Field(
@@ -78,9 +78,12 @@ _SETTINGS = (
         *("presence_penalty", "frequency_penalty", "repetition_penalty"),
         *("min_tokens", "stop", "stop_token_ids", "ignore_eos", "include_stop_str_in_output"),
         *("bad_words", "allowed_token_ids", "structured_outputs", "repetition_detection"),
-        *("logprobs", "skip_special_tokens", "stream_interval"),
+        *("skip_special_tokens", "stream_interval"),
     ).rows,
-    _PROMPT_SCORES,
+    _SCORES,
+    replace(
+        _PROMPT_SCORES, doc="The same for the tokens of the prompt, by token id; not streamed."
+    ),
     _LENGTH,
     _BIAS,
     vllm.lenient(_DETOKENIZE),

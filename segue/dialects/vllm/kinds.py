@@ -9,6 +9,7 @@ from segue.dialects.fields.kinds import (
     Endless,
     LogitBias,
     Mismatch,
+    NumTop,
     Text,
     TokenIds,
     lenient,
@@ -19,7 +20,7 @@ MAX_SALT_CHARS = 128
 MAX_KEY_CHARS = 20
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """An integer, also as true, as text or with a point; anything else as it is."""
     value = lenient(value)
     return int(value) if type(value) is float and value.is_integer() else value
@@ -31,7 +32,7 @@ class LaxTokenIds:
 
     def read(self, value: Any) -> tuple[int, ...]:
         if type(value) is list and not set(map(type, value)) <= {int}:
-            value = [_whole(token) for token in value]
+            value = [whole(token) for token in value]
         return TokenIds(self.max_tokens).read(value)
 
     def schema(self) -> dict[str, Any]:
@@ -40,7 +41,23 @@ class LaxTokenIds:
 
 class LaxEndless(Endless):
     def read(self, value: Any) -> Any:
-        return super().read(_whole(value))
+        return super().read(whole(value))
+
+
+class StrictEndless(Endless):
+    """Nor is 1.0 an integer."""
+
+    def read(self, value: Any) -> Any:
+        if type(value) is not int:
+            raise Mismatch(f"an integer from {self.low}, without a point", value)
+        return super().read(value)
+
+
+class LaxTop(NumTop):
+    """A number may come as text."""
+
+    def read(self, value: Any) -> Any:
+        return super().read(whole(value) if type(value) is str else value)
 
 
 @dataclass(frozen=True)
@@ -65,7 +82,7 @@ def _ids(values: list[Any]) -> list[Any]:
     """The long case, thousands of ids, is told apart without a loop."""
     if not set(map(type, values)) & {bool, float}:
         return values
-    return [value if type(value) is str else _whole(value) for value in values]
+    return [value if type(value) is str else whole(value) for value in values]
 
 
 @dataclass(frozen=True)
