@@ -13,7 +13,7 @@ from hypothesis.internal.constants_ast import Constants
 
 from segue import config
 from segue.distributed.request import constraint_state
-from segue.engine.constraints import compiler
+from segue.engine.constraints import compiler, token_reading
 from segue.models import names, sources
 from segue.server import endpoints
 from tests.support.models.tiny_gguf import write_tiny_gguf
@@ -72,6 +72,7 @@ def no_slow_grammars() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "_SLOW_S", 1.0)
         patch.setattr(constraint_state, "_SLOW_S", 1.0)
+        patch.setattr(token_reading, "_DEAR_S", 1.0)
         yield
 
 

@@ -49,7 +49,7 @@ def test_after_a_part_that_is_dear_the_rest_is_read_beside(monkeypatch: pytest.M
     monkeypatch.setattr(token_reading, "read_beside", read)
     grammar = compiled(regex("(ab)*c"))
     grammar.lexer.is_slow = False
-    monkeypatch.setattr(time, "thread_time", iter([0.0, 0.001, 0.0, 0.1]).__next__)
+    monkeypatch.setattr(time, "thread_time", iter([0.0, 0.001, 0.0, 2.0]).__next__)
     reader, text = grammar._whole.deep_copy(), b"ababababx"
     assert read_as_far(reader, [*text], grammar.lexer, grammar.vocabulary.tokenizer) == 8
     assert bytes(beside) == text[3:]

@@ -216,6 +216,7 @@ def test_a_ping_is_answered(inside: Inside) -> None:
 def test_one_that_does_not_read_is_disconnected_and_delays_nobody() -> None:
     ours, theirs = socket.socketpair()
     ours.settimeout(PATIENCE_S)
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)  # some would take all
     outbox = QueuedOutbox(theirs, most_behind=1 << 20)
     sending = threading.Thread(target=outbox.serve, daemon=True)
     sending.start()
