@@ -28,43 +28,56 @@ MAX_S = 5.0  # of the processor: a line may take long, though what it makes is b
 
 # What makes a long text from a short one.
 _GROWING_METHODS = frozenset(
-    {"center", "expandtabs", "format", "format_map", "ljust", "rjust", "zfill"}
+    {
+        *("center", "encode", "expandtabs", "format", "format_map", "ljust", "rjust"),
+        *("striptags", "unescape", "zfill"),
+    }
 )
+# And what takes long with a long one.
 _GROWING_FILTERS = frozenset(
-    {"batch", "center", "filesizeformat", "format", "indent", "slice", "wordwrap", "xmlattr"}
+    {
+        *("batch", "center", "filesizeformat", "format", "indent", "slice", "striptags"),
+        *("urlize", "wordcount", "wordwrap", "xmlattr"),
+    }
 )
-# What these are given becomes text, or one list.
-_WRITING_FILTERS = (
-    *("capitalize", "e", "escape", "forceescape", "lower", "pprint", "safe", "string", "striptags"),
-    *("sum", "title", "tojson", "trim", "truncate", "upper", "urlencode", "urlize", "wordcount"),
-)
+_OWN_FILTERS: dict[str, Callable[..., Any]] = {
+    "join": growth.join,
+    "replace": growth.replace,
+    "round": growth.rounded,
+    "sum": growth.sum_of,
+    "trim": growth.trim,
+}
+_SPREADING_FILTERS = frozenset({"join", "list", "sort", "title", "urlencode"})
 _GROWING_GLOBALS = ("cycler", "joiner", "lipsum")
 
 _FILE = "<template>"  # the name Jinja compiles a template without a file under
+_UNCOUNTED = frozenset({__file__, growth.__file__})  # functions that weigh
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    intercepted_binops = frozenset({"*", "**", "%", "+"})
+    intercepted_binops = frozenset({"*", "/", "//", "**", "%", "+"})
     code_generator_class = growth.Code
     concat = staticmethod(growth.concat)
+    weighed = staticmethod(growth.weighed)
 
     def wrap_str_format(self, value: Any) -> None:
         """No wrapper for str.format: even Jinja's safe one can pad a text without end, so the attribute is refused."""
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         is_growing = isinstance(obj, str) and attr in _GROWING_METHODS
+        is_growing = is_growing or isinstance(obj, int | float | bytes)  # (1).to_bytes(10**10)
         return not is_growing and super().is_safe_attribute(obj, attr, value)
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return super().call(context, obj, *growth.check_call(obj, args), **kwargs)
+        growth.weighed((args, kwargs))
+        return growth.taken(super().call(context, obj, *growth.check_call(obj, args), **kwargs))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         if operator == "+":
             return growth.added(left, right)
         if operator == "**" or not all(isinstance(side, int | float) for side in (left, right)):
             raise SecurityError(f"{operator} is for numbers here, and only where they stay small")
-        if operator == "*":
-            growth.check_product(left, right)
+        growth.check_numbers(left, right)
         return super().call_binop(context, operator, left, right)
 
 
@@ -73,25 +86,29 @@ def _sandbox() -> _Sandbox:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=growth.weighed,
+        optimized=False,  # that computes what is constant, before there is a bound of time
         extensions=["jinja2.ext.loopcontrols"],
     )
     for name in _GROWING_FILTERS:
         del sandbox.filters[name]
     for name in _GROWING_GLOBALS:
         del sandbox.globals[name]
-    sandbox.filters |= {"tojson": _to_json, "replace": growth.replace, "join": growth.join}
-    for name in _WRITING_FILTERS:
-        sandbox.filters[name] = _weighing(sandbox.filters[name])
+    sandbox.filters |= {**_OWN_FILTERS, "tojson": _to_json}
+    for name, found in sandbox.filters.items():
+        sandbox.filters[name] = _weighing(found, name in _SPREADING_FILTERS)
     sandbox.globals["raise_exception"] = _raise
     return sandbox
 
 
-def _weighing(found: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, with what it is given weighed first."""
+def _weighing(found: Callable[..., Any], is_spreading: bool) -> Callable[..., Any]:
+    """The filter, with what it is given and what it gives weighed."""
 
     @wraps(found)
     def weighing(*args: Any, **kwargs: Any) -> Any:
-        return found(*map(growth.weighed, args), **kwargs)
+        growth.weighed((args, kwargs))
+        for each in args if is_spreading else ():
+            growth.check_spread(each)
+        return growth.taken(found(*args, **kwargs))
 
     return weighing
 
@@ -155,7 +172,7 @@ def _bounded(template: Template, values: dict[str, Any]) -> str:
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal num_steps
-        num_steps += 1
+        num_steps += frame.f_code.co_filename not in _UNCOUNTED
         if num_steps > MAX_STEPS or time.thread_time() > end_s:
             raise SecurityError("it runs for too long")
         return trace if frame.f_code.co_filename == _FILE else None

@@ -1,32 +1,55 @@
 """How large what a template makes may become: each step that can make much of little is weighed before it is taken.
 
 Without this, a text that is doubled forty times, or one long text put in place of each letter of another, takes all of
-the server's memory in a single step.
+the server's memory in a single step; and two lists that are doubled so often are compared for ever, while nothing else
+runs.
 """
 
 from collections.abc import Iterable
-from types import BuiltinMethodType
 from typing import Any
 
 from jinja2 import Environment, nodes, pass_environment
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError
-from jinja2.filters import make_attrgetter
+from jinja2.filters import do_round, make_attrgetter
+from jinja2.utils import Namespace
 
 MAX_CHARS = 32 * 2**20
 _ENTRY_CHARS = 64  # an entry of a list counts as so many, times the lists that it is in
 _MAX_BITS = 4096  # of a whole number
+_MAX_DIGITS = 2000  # that a number is rounded to: more than it may have
+_MAX_COMPARED = 2**30  # characters, where each of a text is compared with each of another
+_ESCAPED_CHARS = 5  # that one becomes where texts are escaped
 _NUMBERS = int | float
+_TOO_LARGE = "it makes too large a value"
+_TOO_LARGE_NUMBER = "it makes too large a number"
 
 
 def weighed(value: Any) -> Any:
     """The value, if it is not too large once it is written as text. What a list holds twice is written twice."""
-    if isinstance(value, list | tuple | dict):
-        _check(0, [(value, 1)])
+    _check(0, [(value, 1)])
     return value
 
 
-def _check(size: int, waiting: list[tuple[Any, int]]) -> None:
+def taken(value: Any) -> Any:
+    """What a filter or a call gave. Pieces that would come one by one come now, as far as they are not too large."""
+    if isinstance(value, str) and len(value) <= MAX_CHARS:
+        return value
+    if hasattr(value, "__next__"):
+        return iter(_listed(value))
+    _check(0, [(value, 1)])
+    return value
+
+
+def _listed(pieces: Iterable[Any], size: int = 0, each_more: int = 0) -> list[Any]:
+    found: list[Any] = []
+    for piece in pieces:
+        found.append(piece)
+        size = _check(size + _ENTRY_CHARS + each_more, [(piece, 2)])
+    return found
+
+
+def _check(size: int, waiting: list[tuple[Any, int]]) -> int:
     while waiting:
         each, depth = waiting.pop()
         if isinstance(each, str):
@@ -36,8 +59,13 @@ def _check(size: int, waiting: list[tuple[Any, int]]) -> None:
             waiting += [(entry, depth + 1) for entry in each] if size <= MAX_CHARS else ()
         elif isinstance(each, dict):
             waiting.append(([*each.keys(), *each.values()], depth))
-        if size > MAX_CHARS:
-            raise SecurityError("it makes too large a value")
+        elif isinstance(each, Namespace):
+            waiting.append((object.__getattribute__(each, "_Namespace__attrs"), depth))
+        elif isinstance(each, int) and each.bit_length() > _MAX_BITS:
+            raise SecurityError(_TOO_LARGE_NUMBER)
+        if size > MAX_CHARS:  # a call would take longer than all of this
+            raise SecurityError(_TOO_LARGE)
+    return size
 
 
 def concat(pieces: Iterable[Any]) -> str:
@@ -52,36 +80,48 @@ def concat(pieces: Iterable[Any]) -> str:
 
 
 def added(left: Any, right: Any) -> Any:
-    if not isinstance(left, _NUMBERS):
-        sizes = (len(each) for each in (left, right) if hasattr(each, "__len__"))
-        _check_size(sum(sizes) * (1 if isinstance(left, str) else _ENTRY_CHARS))
+    if isinstance(left, str) and isinstance(right, str):
+        _check_size(len(left) + len(right))
+    elif not isinstance(left, _NUMBERS):
+        sizes = [len(each) for each in (left, right) if hasattr(each, "__len__")]
+        _check_size(sum(sizes) * _ENTRY_CHARS)
     return left + right
 
 
-def check_product(left: float, right: float) -> None:
-    if sum(each.bit_length() for each in (left, right) if isinstance(each, int)) > _MAX_BITS:
-        raise SecurityError("it makes too large a number")
+def check_numbers(left: float, right: float) -> None:
+    """Before one is multiplied or divided by the other."""
+    sizes = [each.bit_length() for each in (left, right) if isinstance(each, int)]
+    if sum(sizes) > _MAX_BITS:
+        raise SecurityError(_TOO_LARGE_NUMBER)
 
 
 def check_call(called: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a method of texts, if its result is not too large. They may be read only once."""
     text = getattr(called, "__self__", None)
-    if not isinstance(called, BuiltinMethodType) or not isinstance(text, str):
+    if not isinstance(text, str):
         return arguments
+    most = _ESCAPED_CHARS if hasattr(text, "__html__") else 1
     match called.__name__, arguments:
         case "join", [pieces]:
-            return (_joinable(text, pieces),)
+            return (_listed(pieces, each_more=len(text) * most),)
         case "replace", [str(old), str(new), *_]:
-            _check_size(len(text) + text.count(old) * len(new))
+            _check_size(len(text) + text.count(old) * len(new) * most)
+        case "split" | "rsplit" | "splitlines", [str(old), *_] if old:
+            _check_size(_ENTRY_CHARS * text.count(old))
+            _check_compared(text, old)
+        case "split" | "rsplit" | "splitlines", _:
+            _check_size(_ENTRY_CHARS * len(text))
+        case "rfind" | "rindex" | "rpartition" | "strip" | "lstrip" | "rstrip", [str(other), *_]:
+            _check_compared(text, other)
         case "translate", _:
             raise SecurityError("translate is not for templates")
     return arguments
 
 
-def _joinable(between: str, pieces: Iterable[Any]) -> list[Any]:
-    found = list(pieces)
-    _check(len(between) * len(found), [(found, 1)])
-    return found
+def check_spread(text: Any) -> None:
+    """Before each character of a text becomes an entry of a list."""
+    if isinstance(text, str):
+        _check_size(_ENTRY_CHARS * len(text))
 
 
 @pass_environment
@@ -91,24 +131,55 @@ def join(
     """As the filter."""
     if attribute is not None:
         value = map(make_attrgetter(environment, attribute), value)
-    between = str(weighed(d))
-    return between.join(map(str, _joinable(between, value)))
+    between = str(d)
+    return between.join(map(str, _listed(value, each_more=len(between))))
+
+
+@pass_environment
+def sum_of(
+    environment: Environment,
+    value: Iterable[Any],
+    attribute: str | int | None = None,
+    start: Any = 0,
+) -> Any:
+    """As the filter."""
+    if attribute is not None:
+        value = map(make_attrgetter(environment, attribute), value)
+    for each in value:
+        start = added(start, each)
+    return start
 
 
 def replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
     """As the filter."""
-    method = str(weighed(text)).replace
-    arguments = (str(weighed(old)), str(weighed(new)), -1 if count is None else count)
-    return method(*check_call(method, arguments))
+    method = str(text).replace
+    return method(*check_call(method, (str(old), str(new), -1 if count is None else count)))
+
+
+def trim(text: Any, chars: str | None = None) -> str:
+    """As the filter."""
+    method = str(text).strip
+    return method(*check_call(method, (chars,)))
+
+
+def rounded(value: float, precision: int = 0, method: Any = "common") -> float:
+    """As the filter."""
+    return do_round(value, max(-_MAX_DIGITS, min(precision, _MAX_DIGITS)), method)
 
 
 def _check_size(size: int) -> None:
     if size > MAX_CHARS:
-        raise SecurityError("it makes too large a value")
+        raise SecurityError(_TOO_LARGE)
+
+
+def _check_compared(text: str, other: str) -> None:
+    if len(text) * len(other) > _MAX_COMPARED:
+        raise SecurityError("it compares too long texts")
 
 
 class Code(CodeGenerator):
-    """a ~ b is joined by the environment, as all else is."""
+    """a ~ b is joined by the environment, as all else is; what lists hold is weighed when they are made. Nothing is
+    computed before the template runs, which has no bound of time."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         self.write("environment.concat((")
@@ -116,3 +187,25 @@ class Code(CodeGenerator):
             self.visit(each, frame)
             self.write(", ")
         self.write("))")
+
+    def visit_List(self, node: nodes.List, frame: Frame) -> None:
+        self._weigh(super().visit_List, node, frame)
+
+    def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:
+        if node.ctx == "load":
+            self._weigh(super().visit_Tuple, node, frame)
+        else:
+            super().visit_Tuple(node, frame)
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
+        self._weigh(super().visit_Dict, node, frame)
+
+    def _weigh(self, visit: Any, node: nodes.Expr, frame: Frame) -> None:
+        self.write("environment.weighed(")
+        visit(node, frame)
+        self.write(")")
+
+    def _output_child_to_const(self, node: nodes.Expr, frame: Frame, finalize: Any) -> str:
+        if isinstance(node, nodes.TemplateData):
+            return super()._output_child_to_const(node, frame, finalize)
+        raise nodes.Impossible

@@ -6,6 +6,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
+from segue.dialects.templates import chat_template
 from segue.dialects.templates.chat_template import MAX_SOURCE_CHARS, render
 from segue.errors import InvalidField
 from tests.support.fakes import INFO
@@ -50,6 +51,16 @@ def test_a_common_template() -> None:
         ("{{ 'aa' | replace('a', 'b', 1) }}{{ 'aa'.replace('a', 'c') }}", "bacc"),
         ("{{ ['a', 'b'] | map('upper') | join(', ') }}{{ '-'.join(['a', 'b']) }}", "A, Ba-b"),
         ("{{ messages | join('-', 'role') }}{{ [1, [2]] | join }}", "user1[2]"),
+        ("{{ messages | selectattr('role') | map(attribute='role') | first }}", "user"),
+        ("{% if messages | rejectattr('role') %}a piece may come{% endif %}", "a piece may come"),
+        (
+            "{{ [1, 2] | sum }}{{ [{'a': 2}] | sum('a', 3) }}{{ [[1], [2]] | sum(start=[]) }}",
+            "35[1, 2]",
+        ),
+        ("{{ 1.25 | round(1) }}{{ 1.21 | round(1, 'ceil') }}{{ 15 | round(-1) }}", "1.21.320"),
+        ("{{ ' a ' | trim }}{{ 'xax' | trim('x') }}{{ ' a\\nb c'.split() }}", "aa['a', 'b', 'c']"),
+        ("{% for a, b in {'x': (1, [2])}.items() %}{{ a }}{{ b }}{% endfor %}", "x(1, [2])"),
+        ("{% set a, b = 1, 2 %}{{ a }}{{ b }}{{ 7 // 2 }}{{ 7 / 2 }}{{ 7 - 2 }}", "1233.55"),
         (
             "{% macro m(obj) %}{{ obj }}!{% endmacro %}{{ m(obj=1) ~ m([2]) }}{{ none }}",
             "1![2]!None",
@@ -81,6 +92,9 @@ def test_what_templates_use(template: str, text: str) -> None:
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
         "{{ ('{:1000000000}' | attr('format'))(1) }}",
+        "{{ 'a'.encode() }}",
+        "{{ (1).to_bytes(10000000000, 'big') }}",
+        "{{ 1.5 | round(10000000000, 'ceil') }}",
         "{% include 'x' %}",
         "{% if 1 %}" * 3000 + "{% endif %}" * 3000,
         "x" * (MAX_SOURCE_CHARS + 1),
@@ -115,10 +129,61 @@ DOUBLED = "{% set ns = namespace(x='aaaaaaaa', y=[1, 2], n=3) %}{% for i in rang
         ("{% set ns.y = [ns.y, ns.y] %}", "{{ 'a' ~ ns.y }}"),
     ],
 )
-def test_what_a_template_makes_is_bounded_at_each_step(step: str, end: str) -> None:
+def test_what_a_template_makes_is_bounded_at_each_step(
+    step: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each took all of the server's memory, or its time, in one step that nothing could interrupt."""
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # however slow it is here
     with pytest.raises(InvalidField, match=r"too large a (value|number)"):
         rendered(DOUBLED.replace("STEP", step).replace("END", end))
+
+
+GROWN = (
+    "{% set ns.y = [ns.y, ns.y] %}",
+    "{% set ns.y = (ns.y, ns.y) %}",
+    "{% set ns.y = {1: ns.y, 2: ns.y} %}",
+    "{% set ns.y = dict(a=ns.y, b=ns.y) %}",
+    "{% set ns.y = {}.fromkeys([1, 2], ns.y) %}",
+    "{% set ns.y = [none, none] | map('default', ns.y, true) | list %}",
+    "{% set ns.y = namespace(a=ns.y, b=[ns.y]) %}",
+)
+
+
+@pytest.mark.parametrize("step", GROWN)
+def test_what_holds_a_thing_twice_is_weighed_when_it_is_made(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them were compared for ever, or one was written or looked up, while all of the server stood still."""
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # however slow it is here
+    with pytest.raises(InvalidField, match="too large a value"):
+        rendered(DOUBLED.replace("STEP", step).replace("END", ""))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "LONG.rfind(LONG)",
+        "LONG | trim(LONG)",
+        "LONG.strip(LONG)",
+        "LONG.split('a')",
+        "LONG.split()",
+        "LONG | list",
+        "LONG | title",
+        "(LONG | safe).replace('a', LONG)",
+        "[range(99999), range(99999), range(99999)] | map('list') | list",
+        "LONG | int(0, 16) // 3",
+        "LONG | striptags",
+        "LONG | urlize",
+    ],
+)
+def test_what_takes_long_in_one_step_with_a_long_text(form: str) -> None:
+    with pytest.raises(InvalidField):
+        rendered("{{ " + form.replace("LONG", "messages[0].content") + " }}", "a" * 600_000)
+
+
+def test_nothing_is_computed_before_there_is_a_bound_of_time() -> None:
+    template = "{% if 'a' | upper == 'a' %}{{ 'a' | upper }}{% endif %}"
+    assert "'A'" not in chat_template._sandbox().compile(template, raw=True)
 
 
 @pytest.mark.parametrize(
