@@ -81,6 +81,7 @@ def create_app(
         limiter,
         metrics,
         public_paths=public_paths(mounts),
+        free_paths=free_paths(mounts),
         check_path=check_path,
         trace=trace,
         num_processes=sharing.num_processes,
@@ -122,6 +123,14 @@ def public_paths(mounts: list[Mount]) -> frozenset[str]:
     companions = [(prefix, end) for prefix, _, end in mounts if isinstance(end, Companion)]
     public = {prefix + end.path for prefix, end in companions if end.is_public}
     return PUBLIC_PATHS | {WHOLE_SERVER} | public
+
+
+def free_paths(mounts: list[Mount]) -> frozenset[tuple[str, str]]:
+    """With their methods."""
+    companions = [(prefix, end) for prefix, _, end in mounts if isinstance(end, Companion)]
+    return frozenset(
+        (end.method, prefix + end.path) for prefix, end in companions if not end.is_counted
+    )
 
 
 def _method(end: Operation | Companion) -> str:

@@ -16,6 +16,7 @@ from segue.dialects.openai import OPENAI
 from segue.errors import InvalidField, UnknownPath
 from segue.server import kept_streams
 from segue.server.admission.keys import Keyring, parse_key
+from segue.server.admission.limits import Limits
 from segue.server.kept_streams import KeptStream, KeptStreams, Reader
 from segue.server.transport.write_alarm import WriteAlarm
 from segue.types import CompletionRequest, Delta, Done, Event, Finished, Prompted, Usage
@@ -197,6 +198,23 @@ def test_it_belongs_to_its_key(launch: Launch, script: Paused) -> None:
     assert len(look_up(live, "a b", key="first")) == 1
     live.release(script.pauses[0])
     assert LINES[2] in take_up(live, key="first").text
+
+
+def test_it_is_found_and_stopped_where_it_is_all_that_its_key_may_have(
+    launch: Launch, script: Paused
+) -> None:
+    keys = Keyring([parse_key("one:first")])
+    limits = Limits(max_concurrent=1)
+    live = launch(script, dialects=(OPENAI, LLAMACPP), keys=keys, limits=limits)
+    with begun(live, "first"):
+        pass
+    refused = live.client.post("/completion", json={"prompt": "a"}, headers=bearer("first"))
+    assert refused.status_code == 429
+    assert [each["is_done"] for each in look_up(live, "a b", key="first")] == [False]
+    query = {"conv_id": "a b"}
+    stopped = live.client.delete("/v1/stream", params=query, headers=bearer("first"))
+    assert stopped.status_code == 204
+    assert live.engine.closed.wait(PATIENCE_S)
 
 
 def test_where_it_cannot_be_kept_it_ends_with_its_client(

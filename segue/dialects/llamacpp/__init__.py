@@ -151,6 +151,7 @@ LLAMACPP = Dialect(
             stream_pages.STOP_FIELDS,
             is_native=True,
             knows_key=True,
+            is_counted=False,
         ),
         Companion(
             "POST",
@@ -160,6 +161,7 @@ LLAMACPP = Dialect(
             stream_pages.LOOKUP_FIELDS,
             is_native=True,
             knows_key=True,
+            is_counted=False,
         ),
         Companion("GET", "/metrics", "Figures for Prometheus.", pages.metrics, pages.WHICH),
         Companion(

@@ -83,13 +83,16 @@ class Admission:
         metrics: Metrics,
         *,
         public_paths: frozenset[str],
+        free_paths: frozenset[tuple[str, str]],
         check_path: Callable[[Scope], None],
         trace: Trace | None,
         num_processes: int,
     ) -> None:
-        """`check_path` raises UnknownPath: the body of a request to an unknown path is not read."""
+        """`check_path` raises UnknownPath: the body of a request to an unknown path is not read. `free_paths`: methods
+        and paths that no limit counts, such as that by which a client stops what has taken all that it may have."""
         self.dialect_at = dialect_at
         self.public_paths = public_paths
+        self._free_paths = free_paths
         self._check_path = check_path
         self.policy = policy
         self.limiter = limiter
@@ -112,8 +115,17 @@ class Admission:
                 incoming.rates = lambda: self.limiter.headers(record.tenant)
                 self._check_path(scope)
                 self.bodies.check(scope, self.dialect_at(scope["path"]))
-                self.limiter.check(record.tenant)
+                if self._is_counted(scope):
+                    self.limiter.check(record.tenant)
         incoming.is_examined = True
+
+    def admit(self, scope: Scope, record: RequestRecord) -> None:
+        """Give it a place, now that its body is here. Raises Overloaded."""
+        if self._is_counted(scope):
+            record.permit = self.limiter.admit(record.tenant)
+
+    def _is_counted(self, scope: Scope) -> bool:
+        return (scope["method"], scope["path"]) not in self._free_paths
 
     @property
     def is_full(self) -> bool:

@@ -65,7 +65,7 @@ class Guard:
         record = incoming.record
         if self._admission.policy.log_prompts:
             log.info("%s sent %r", record.public_id, body[:MAX_LOGGED_BYTES])
-        record.permit = self._admission.limiter.admit(record.tenant)
+        self._admission.admit(scope, record)
         await self._app(scope, receive, answer)
 
 
