@@ -20,7 +20,6 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(name)s{}: %(message)s"
 _NEVER_PRINTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _NEVER_IN_TEXT = re.compile("(?![\t\n]|\r\n)[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _NEVER_IN_LOG = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_FORMAT_VARIABLE = "SEGUE_LOG_FORMAT"
 _FACTS = "facts"  # `extra` of a record: values by name, which are members of its line in JSON
 _ERASE_LINE = b"\r\x1b[2K"
 _MAX_WAITING = 10_000
@@ -31,15 +30,13 @@ _is_json = False  # what was set up
 def set_up(
     level: int | str,
     in_background: bool = False,
-    as_json: bool | None = None,
+    as_json: bool = False,
     process: int | None = None,
 ) -> None:
     """Set up logging. `in_background`: a thread writes; else each line is written before the call returns.
 
-    `as_json` None: as the parent process does. `process`: the number of this one of several server processes.
+    `process`: the number of this one of several server processes.
     """
-    as_json = os.environ.get(_FORMAT_VARIABLE) == "json" if as_json is None else as_json
-    os.environ[_FORMAT_VARIABLE] = "json" if as_json else "text"
     global _is_json
     _is_json = as_json
     descriptor = sys.stderr.fileno()
@@ -56,6 +53,11 @@ def line_begin(descriptor: int) -> bytes:
     """What a line begins with: in a terminal a bar of progress may be on it, of this process or of its parent."""
     is_dumb = os.name == "nt" or os.environ.get("TERM", "dumb") == "dumb"
     return b"" if is_dumb or not os.isatty(descriptor) else _ERASE_LINE
+
+
+def are_json() -> bool:
+    """Whether lines are JSON, as was set up here: a worker, which may be there before, is told."""
+    return _is_json
 
 
 def end_with(words: str) -> bool:

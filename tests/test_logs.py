@@ -138,7 +138,6 @@ def test_what_was_dropped_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_object_a_line_for_programs(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SEGUE_LOG_FORMAT", "text")
     monkeypatch.setattr(logs, "_is_json", False)  # so that it is so again afterwards
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
@@ -152,9 +151,11 @@ def test_an_object_a_line_for_programs(
         assert line["message"] == "it failed:\n\u2028"
         assert line["level"] == "error"
         assert "ValueError" in line["exception"]
-        logs.set_up("INFO")  # as a worker does, which inherits the environment
+        assert logs.are_json()
+        logs.set_up("INFO")
         logging.getLogger("segue.x").info("hello")
-        assert json.loads(capfd.readouterr().err)["message"] == "hello"
+        assert capfd.readouterr().err.endswith("INFO    segue.x: hello\n")
+        assert not logs.are_json()
     finally:
         root.handlers[:], root.level = handlers, level
 
@@ -162,7 +163,6 @@ def test_an_object_a_line_for_programs(
 def test_lines_of_several_server_processes_have_its_number(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SEGUE_LOG_FORMAT", "text")
     monkeypatch.setattr(logs, "_is_json", False)  # so that it is so again afterwards
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level

@@ -22,6 +22,7 @@ class Task(NamedTuple):
     loader: "Loader"
     chunk_rows: int
     log_level: int
+    logs_json: bool
     num_restarts: int
     slot_folder: "SlotFolder | None"  # where slots are saved
     has_priorities: bool  # whether requests may have one

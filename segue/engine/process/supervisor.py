@@ -13,6 +13,7 @@ import socket
 import time
 from multiprocessing.process import BaseProcess
 
+from segue import logs
 from segue.engine.process import messages
 from segue.engine.process.client import READ_LIMIT, Client
 from segue.engine.process.new_worker import NewWorker, Task
@@ -114,14 +115,14 @@ class Supervisor(Client):
             self._writer.close()  # close() came when there was none yet: nobody else would
         watching = asyncio.create_task(self._watch(process))
         try:
-            level = log.getEffectiveLevel()
             task = Task(
-                self._loader,
-                self._chunk_rows,
-                level,
-                self._num_restarts,
-                self._slot_folder,
-                self._has_priorities,
+                loader=self._loader,
+                chunk_rows=self._chunk_rows,
+                log_level=log.getEffectiveLevel(),
+                logs_json=logs.are_json(),
+                num_restarts=self._num_restarts,
+                slot_folder=self._slot_folder,
+                has_priorities=self._has_priorities,
             )
             await beside(lambda: worker.begin(task))
             while (report := await messages.read(reader, messages.reports)) is not None:

@@ -84,7 +84,7 @@ def main(
 ) -> None:
     """The entry point of the process. `listener`: where server processes besides the parent connect. `is_brief`: it
     runs for one command."""
-    set_up(task.log_level)
+    set_up(task.log_level, as_json=task.logs_json)
     sys.setswitchinterval(_SWITCH_S)
     arrived: Arrivals = SimpleQueue()
     parent = Outbox(sock)

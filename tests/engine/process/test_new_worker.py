@@ -1,13 +1,17 @@
 """A worker's process that is started before it is known what it shall load."""
 
 import asyncio
+import json
+import logging
 import signal
 import sys
 
 import pytest
 
+from segue import logs
 from segue.engine.process.new_worker import NewWorker
 from segue.engine.process.supervisor import Supervisor
+from segue.engine.seam import Loaded
 from segue.errors import ModelUnavailable
 from segue.runners.fake import FakeLoader
 from tests.engine.harness import ask
@@ -45,6 +49,27 @@ def test_the_first_model_is_loaded_by_it_and_the_next_worker_is_another() -> Non
         ahead.close()
 
     asyncio.run(main())
+
+
+class TellingLoader(FakeLoader):
+    def __call__(self) -> Loaded:
+        logging.getLogger("segue.x").error("loaded")
+        return super().__call__()
+
+
+def test_what_it_logs_is_json_if_that_was_set_up_after_its_start(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        ahead = started()
+        monkeypatch.setattr(logs, "_is_json", True)
+        supervisor = Supervisor(TellingLoader(), chunk_rows=64, ahead=ahead)
+        await supervisor.start()
+        await supervisor.close()
+
+    asyncio.run(main())
+    (line,) = (line for line in capfd.readouterr().err.splitlines() if "loaded" in line)
+    assert json.loads(line)["message"] == "loaded"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
