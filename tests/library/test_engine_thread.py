@@ -64,7 +64,7 @@ from segue.errors import EngineFault
 llm = LLM(runner="fake")
 if child := os.fork():
     os.waitpid(child, 0)
-    print("parent", len(llm.complete("x", max_tokens=4).tokens))
+    print("parent", len(llm.complete("x", max_tokens=4, seed=1).tokens))
 else:
     try:
         llm.complete("x")

@@ -378,4 +378,4 @@ def test_half_a_character_is_a_wrong_text_and_ends_nothing(llm: LLM) -> None:
         with pytest.raises(InvalidField, match="half a character"):
             ask("caf\udce9")
     assert llm._thread.engine.is_idle, "a call that could not be sent is no open one"
-    assert llm.complete("a", max_tokens=2).usage.completion_tokens == 2
+    assert llm.complete("a", max_tokens=2, ignore_eos=True).usage.completion_tokens == 2
