@@ -47,6 +47,8 @@ _OWN_FILTERS: dict[str, Callable[..., Any]] = {
     "sum": growth.sum_of,
     "trim": growth.trim,
 }
+# What looks at no more than one entry is not weighed: templates ask for the length of messages with each of them.
+_SHALLOW_FILTERS = frozenset({"count", "d", "default", "first", "last", "length"})
 _SPREADING_FILTERS = frozenset({"join", "list", "sort", "title", "urlencode"})
 _GROWING_GLOBALS = ("cycler", "joiner", "lipsum")
 
@@ -94,8 +96,8 @@ def _sandbox() -> _Sandbox:
     for name in _GROWING_GLOBALS:
         del sandbox.globals[name]
     sandbox.filters |= {**_OWN_FILTERS, "tojson": _to_json}
-    for name, found in sandbox.filters.items():
-        sandbox.filters[name] = _weighing(found, name in _SPREADING_FILTERS)
+    for name in sandbox.filters.keys() - _SHALLOW_FILTERS:
+        sandbox.filters[name] = _weighing(sandbox.filters[name], name in _SPREADING_FILTERS)
     sandbox.globals["raise_exception"] = _raise
     return sandbox
 

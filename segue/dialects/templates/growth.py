@@ -21,6 +21,7 @@ _MAX_DIGITS = 2000  # that a number is rounded to: more than it may have
 _MAX_COMPARED = 2**30  # characters, where each of a text is compared with each of another
 _ESCAPED_CHARS = 5  # that one becomes where texts are escaped
 _NUMBERS = int | float
+_LISTS: Any = (list, tuple, set, *map(type, ({}.keys(), {}.values(), {}.items())))
 _TOO_LARGE = "it makes too large a value"
 _TOO_LARGE_NUMBER = "it makes too large a number"
 
@@ -54,7 +55,7 @@ def _check(size: int, waiting: list[tuple[Any, int]]) -> int:
         each, depth = waiting.pop()
         if isinstance(each, str):
             size += len(each)
-        elif isinstance(each, list | tuple):
+        elif isinstance(each, _LISTS):
             size += _ENTRY_CHARS * depth * len(each)
             waiting += [(entry, depth + 1) for entry in each] if size <= MAX_CHARS else ()
         elif isinstance(each, dict):

@@ -6,7 +6,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from segue.dialects.templates import chat_template
+from segue.dialects.templates import chat_template, growth
 from segue.dialects.templates.chat_template import MAX_SOURCE_CHARS, render
 from segue.errors import InvalidField
 from tests.support.fakes import INFO
@@ -146,6 +146,8 @@ GROWN = (
     "{% set ns.y = {}.fromkeys([1, 2], ns.y) %}",
     "{% set ns.y = [none, none] | map('default', ns.y, true) | list %}",
     "{% set ns.y = namespace(a=ns.y, b=[ns.y]) %}",
+    "{% set ns.y = {1: ns.y, 2: ns.y}.values() %}",
+    "{% set ns.y = {1: ns.y, 2: ns.y}.items() %}",
 )
 
 
@@ -157,6 +159,27 @@ def test_what_holds_a_thing_twice_is_weighed_when_it_is_made(
     monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # however slow it is here
     with pytest.raises(InvalidField, match="too large a value"):
         rendered(DOUBLED.replace("STEP", step).replace("END", ""))
+
+
+@pytest.mark.parametrize("filter_", ["length", "count", "first", "last", "default([])"])
+def test_messages_are_not_weighed_by_who_looks_at_one_or_none(
+    filter_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Qwen's template asks for their number with each: of 2,000 messages that took longer than a template may."""
+    weighed: list[type] = []
+
+    def weigh(value: object) -> object:
+        weighed.append(type(value))
+        return value
+
+    monkeypatch.setattr(growth, "weighed", weigh)
+    rendered(
+        "{% for each in messages %}{% set x = messages | FILTER %}{% endfor %}".replace(
+            "FILTER", filter_
+        )
+    )
+    assert set(weighed) <= {list}  # what stands in the template itself
+    assert len(weighed) <= 1
 
 
 @pytest.mark.parametrize(
