@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from segue.errors import InvalidField
 
 MAX_CHARS = 64 * 1024
+MAX_PROMPT_CHARS = 32 * 2**20  # it may name the prompt thousands of times
 RESPONSE = ".Response"
 VALUES = (".System", ".Prompt", ".Suffix")
 
@@ -22,7 +23,7 @@ def render(source: str, values: Mapping[str, str]) -> str:
     """`values` by name. Raises InvalidField."""
     shown: list[str] = []
     branches = [True]  # whether each open {{ if }}, and the text around them, is taken
-    is_over = False
+    is_over, size = False, 0
     for text, action in _split(source):
         is_taken = all(branches) and not is_over
         if is_taken:
@@ -40,6 +41,8 @@ def render(source: str, values: Mapping[str, str]) -> str:
             case [name] if name.startswith("."):
                 value = _value(name, values)
                 if is_taken:
+                    size += len(value)
+                    _check(size)
                     shown.append(value)
                     is_over = name == RESPONSE
             case _:
@@ -55,6 +58,12 @@ def _value(name: str, values: Mapping[str, str]) -> str:
     if name not in values:
         raise _refused(name)
     return values[name]
+
+
+def _check(size: int) -> None:
+    if size > MAX_PROMPT_CHARS:
+        message = f"template would make more than {MAX_PROMPT_CHARS} characters of what it is given"
+        raise InvalidField(message, "template")
 
 
 def _refused(action: str) -> InvalidField:

@@ -62,6 +62,13 @@ def test_anything_is_rendered_or_refused(template: str) -> None:
     assert "{{" not in text
 
 
+def test_a_long_prompt_in_place_of_each_name() -> None:
+    """Three hundred kilobytes of a request became gigabytes."""
+    with pytest.raises(InvalidField, match="more than 33554432 characters"):
+        render("{{.Prompt}}" * 5000, {**VALUES, ".Prompt": "a" * 10_000})
+    assert len(render("{{.Prompt}}" * 5000, {**VALUES, ".Prompt": "a" * 1000})) == 5_000_000
+
+
 def test_names() -> None:
     source = "{{- /* .Suffix */ -}}{{ if .System }}{{ .System }}{{ end }}.Text {{ .Prompt -}}"
     assert names(source) == {".System", ".Prompt"}
