@@ -140,7 +140,7 @@ def test_a_client_that_leaves_frees_its_slot(served: Served) -> None:
         with pytest.raises(httpx2.ReadTimeout):
             http.post(
                 "/v1/completions",
-                json={"prompt": STORY, "max_tokens": -1, "logit_bias": {"2": -100, "0": -100}},
+                json={"prompt": STORY, "max_tokens": -1, "ignore_eos": True},
                 timeout=httpx2.Timeout(PATIENCE_S, read=0.5),
             )
         running = re.compile(r"^segue_running\S* 0\.0$", re.MULTILINE)

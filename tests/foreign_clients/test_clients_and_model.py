@@ -46,7 +46,7 @@ def test_ollama_shows_the_model_and_reloads_it(ollama: Any) -> None:
     assert shown.capabilities == ["completion"]
     assert "im_start" in shown.template
     assert ollama.generate(model="smol", keep_alive=0).done_reason == "unload"
-    answer = ollama.generate(model="smol", prompt="a", options={"num_predict": 1})
+    answer = ollama.generate(model="smol", prompt="a", options={"num_predict": 1, "seed": 1})
     assert answer.done_reason == "length"
 
 

@@ -278,7 +278,7 @@ def test_what_is_closed_says_so() -> None:
 SCRIPT = """
 from segue import LLM
 llm = LLM(runner="fake")
-print(len(llm.complete("x", max_tokens=4).tokens), llm._thread.engine._process.pid)
+print(len(llm.complete("x", max_tokens=4, seed=1).tokens), llm._thread.engine._process.pid)
 """
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from segue.dialects.templates import chat_template, growth
 from segue.dialects.templates.chat_template import MAX_SOURCE_CHARS, render
 from segue.errors import InvalidField
+from tests.support import clocks
 from tests.support.fakes import INFO
 
 CHATML = """
@@ -225,8 +226,7 @@ def test_a_long_text_in_place_of_each_letter(form: str) -> None:
 
 def test_lines_that_take_long_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of half a million steps could read a list of a hundred thousand."""
-    clock = itertools.count()
-    monkeypatch.setattr(time, "thread_time", lambda: float(next(clock)))
+    clocks.show(monkeypatch, map(float, itertools.count()))
     with pytest.raises(InvalidField, match="runs for too long"):
         rendered("{% for a in range(9) %}{{ a }}{% endfor %}")
 

@@ -248,7 +248,7 @@ def test_a_search_tells_how_far_it_is(searching: Live, brake: Path, path: str) -
 
     A server that is busy tells of several steps at once, so they are slow until enough was told.
     """
-    body = EDITOR | {"suffix": AFTER, "max_tokens": 24, "stream": True}
+    body = EDITOR | {"suffix": AFTER, "max_tokens": 24, "seed": 1, "stream": True}
     with ExitStack() as slow:
         slow.enter_context(braked(brake))
         with searching.client.stream("POST", path, json=body) as answer:

@@ -1,7 +1,6 @@
 """Grammars whose tokens take long to read: other threads than that of all requests do it, to the same answers."""
 
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from segue.types import Constraint, Infill, Prompt, Repetition, Sampling
 from tests.engine.constraints.guided import compiled, regex
 from tests.engine.constraints.test_guide import PERSON
 from tests.engine.harness import Bench, ask
+from tests.support import clocks
 
 THRICE = Repetition(max_size=2, min_size=2, min_count=3)
 SUFFIX = Infill(suffix=Prompt(("cab",)), mode="ranked")
@@ -94,8 +94,7 @@ def test_where_a_text_may_end_is_known_once_it_is_read() -> None:
 def test_a_mask_that_takes_long_makes_a_grammar_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar = compiled(regex("[ab]+"))
     assert not grammar.is_slow
-    clock = iter([0.0, 0.01, 0.0, 2.0])
-    monkeypatch.setattr(time, "thread_time", lambda: next(clock))
+    clocks.show(monkeypatch, [0.0, 0.01, 0.0, 2.0])
     grammar.mask(grammar.matcher.deep_copy())
     assert not grammar.is_slow
     grammar.mask(grammar.matcher.deep_copy())

@@ -1,7 +1,5 @@
 """Tokens that are read without holding up other threads."""
 
-import time
-
 import llguidance
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from segue.engine.constraints.guide import Guide
 from segue.engine.constraints.token_reading import read_as_far, read_beside
 from segue.runners.fake import VOCAB_SIZE
 from tests.engine.constraints.guided import compiled, regex
+from tests.support import clocks
 
 
 @pytest.mark.parametrize("text", [b"abab", b"abc", b"ax", b"abcd"])
@@ -49,7 +48,7 @@ def test_after_a_part_that_is_dear_the_rest_is_read_beside(monkeypatch: pytest.M
     monkeypatch.setattr(token_reading, "read_beside", read)
     grammar = compiled(regex("(ab)*c"))
     grammar.lexer.is_slow = False
-    monkeypatch.setattr(time, "thread_time", iter([0.0, 0.001, 0.0, 2.0]).__next__)
+    clocks.show(monkeypatch, [0.0, 0.001, 0.0, 2.0])
     reader, text = grammar._whole.deep_copy(), b"ababababx"
     assert read_as_far(reader, [*text], grammar.lexer, grammar.vocabulary.tokenizer) == 8
     assert bytes(beside) == text[3:]
