@@ -21,6 +21,8 @@ class ModelWatch:
         self._leave = models.listen(self._hear)
 
     def _hear(self, change: ModelChange | None) -> None:
+        if self._is_over:  # what comes after one that was missed would mislead
+            return
         if change is None or len(self._unread) >= MAX_UNREAD_CHANGES:
             self._is_over = True
         else:
