@@ -173,8 +173,11 @@ def _is_folder_gone() -> bool:
 
 
 def _end(words: str) -> NoReturn:
+    """Of several lines, such as a compiler's of a grammar, those after the first are indented: none can look like
+    another message."""
     from segue import logs  # the start of other commands does not wait for it
 
     if not logs.end_with(words):
-        click.echo(f"segue: {logs.printable(words)}", err=True)
+        told = logs.printable_lines(words).replace("\n", "\n  ")
+        click.echo(f"segue: {told}", err=True)
     sys.exit(1)

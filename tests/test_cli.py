@@ -72,6 +72,16 @@ def test_a_name_that_is_not_utf_8_is_told_and_written(tmp_path: Path, tiny_gguf:
         assert done.stdout.startswith(missing + b"  ")
 
 
+def test_a_message_of_several_lines_stays_so() -> None:
+    """It had \\n in it, and the place in a grammar that is pointed at was lost."""
+    asked = ["complete", "x", "--runner", "fake", "--grammar", 'root ::= "a']
+    done = subprocess.run([*SEGUE, *asked], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 1
+    first, second = done.stderr.splitlines()
+    assert first == "segue: --grammar: line 1, column 10: this quote is never closed"
+    assert second == "  (read as GBNF, since it has ::=)"
+
+
 def test_garbage_is_collected_after_a_command_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or its import failed."""
     context = click.Context(cli)

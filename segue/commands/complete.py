@@ -1,5 +1,6 @@
 """`segue complete`: completes one prompt and streams the text to standard output."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -159,6 +160,8 @@ def _prompt(given: str | None, suffix: str | None) -> str:
 def _content(name: str, value: str) -> str:
     """The value of the flag, or the content of the file that it names."""
     if not value.startswith("@"):
+        if os.path.isfile(value):
+            raise SetupError(f"{_flag(name)} is the name of a file: write @{value} to have it read")
         return value
     try:
         return Path(value[1:]).read_text(encoding="utf-8")

@@ -88,6 +88,8 @@ def test_a_schema_can_be_in_a_file(tmp_path: Path) -> None:
     file.write_text('{"const": 7}')
     assert complete("x", "--json-schema", f"@{file}").stdout == "7\n"
     assert "No such file" in complete("x", "--json-schema", "@/nothing.json").output
+    said = message(complete("x", "--json-schema", str(file)))
+    assert said == f"--json-schema is the name of a file: write @{file} to have it read"
     file.write_bytes(b'{"const": "\xe9"}')
     assert "is not UTF-8" in complete("x", "--json-schema", f"@{file}").output
 

@@ -67,7 +67,7 @@ FOREIGN_TO_COMPLETE = {
     "--no-display-prompt": "the prompt is printed with --echo only",
 }
 
-# Command there → what would be right here. They are Ollama's, but for the last.
+# Command there → what would be right here. They are Ollama's, but for the last two.
 FOREIGN_COMMANDS = {
     "run": 'here it is segue complete "PROMPT" --model MODEL',
     "pull": "here it is segue models pull MODEL",
@@ -77,7 +77,9 @@ FOREIGN_COMMANDS = {
     "ps": "a server tells it at /api/ps",
     "stop": "a server unloads models by --keep-alive-s N",
     "create": "a GGUF file carries its template; segue serve NAME=FILE.gguf names it",
+    "help": "here it is segue --help",
     "chat": words.NO_CHAT,
+    "version": "here it is segue --version",
 }
 
 
@@ -121,7 +123,7 @@ class Understanding(Sectioned):
                 if not has_value and not getattr(own[flag], "is_flag", True):
                     next(rest, None)  # its value, which may begin with a dash
             elif name := next((name for name in self.foreign if _is(flag, name)), None):
-                answers[name] = self.foreign[name]
+                answers[flag if flag.startswith("--no-") else name] = self.foreign[name]
             elif _FLAG.match(flag) and flag[:2] not in own:
                 answers[flag] = self._meant(flag, list(own))
         return answers

@@ -36,6 +36,7 @@ MOVING = sorted((Path(__file__).parents[3] / "docs" / "from").glob("*.md"))
         (["--enable-force-include-usage"], "stream_options.include_usage"),
         (["--no-enable-log-requests"], "always on"),
         (["--no-enforce-eager"], "--vllm-option enforce_eager"),
+        (["--no-mmap"], "No such option '--no-mmap': there is nothing to choose"),
         (["--otlp-traces-endpoint", "http://x"], "--otlp-endpoint"),
         (["--sse-keep-alive-interval", "20"], "--sse-ping-interval"),
         (["--model-id", "owner/repo"], "segue serve FILE.gguf"),
@@ -90,6 +91,8 @@ def test_complete_knows_those_of_other_programs(arguments: list[str], advice: st
         ("pull", "segue models pull"),
         ("list", "segue models list"),
         ("model.gguf", "segue serve model.gguf"),
+        ("help", "segue --help"),
+        ("version", "segue --version"),
         ("sreve", "did you mean serve?"),
         ("frobnicate", "No such command 'frobnicate'."),
     ],
@@ -124,7 +127,7 @@ def test_a_flag_of_nobody_is_refused_as_ever() -> None:
 def test_advice_names_flags_that_there_are() -> None:
     assert flags_in(FOREIGN) <= OWN | {"--help", "--version"}
     assert not OWN & set(FOREIGN)
-    assert flags_in(FOREIGN_COMMANDS) <= OWN | {"--model"}
+    assert flags_in(FOREIGN_COMMANDS) <= OWN | {"--model", "--help", "--version"}
     there = {flag for option in complete.params for flag in option.opts}
     assert flags_in(FOREIGN_TO_COMPLETE) <= there | {"--engine"}
     assert not there & set(FOREIGN_TO_COMPLETE)
