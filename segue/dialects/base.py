@@ -79,6 +79,7 @@ _TARGETS = {
 }
 
 INTERVAL = "stream_interval"  # in `shape`: how many tokens the chunks of a stream hold
+TOLD = "told_chars"  # in `shape`: about how many characters of the request each choice tells
 PING = "ping_interval"  # in `shape`: seconds of silence after which a stream has a comment
 
 Rule = Callable[[Draft], None]

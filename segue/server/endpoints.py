@@ -17,6 +17,7 @@ from segue.bounds import DRAWN_SEEDS, LARGE_ANSWER_CHARS, LARGE_ANSWER_ITEMS, MA
 from segue.dialects.base import (
     INTERVAL,
     PING,
+    TOLD,
     Call,
     ErrorShape,
     Operation,
@@ -237,6 +238,7 @@ class Completions:
                 raise InvalidField(_TOO_MANY_SCORES, call.given.get("logprobs", "logprobs"))
         headers += [*found(tally.prompts), *await self._load(call, record)]
         num_chars = sum(num_repeated(prompt, call.request) for prompt in tally.prompts)
+        num_chars += call.shape.get(TOLD, 0) * len(tally.choices)
         is_long = size * call.request.n > LARGE_ANSWER_ITEMS or num_chars > LARGE_ANSWER_CHARS
         renderer = self._renderer(call)
         messages = await beside_the_loop(

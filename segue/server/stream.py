@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from segue.bounds import LARGE_ANSWER_CHARS, LARGE_ANSWER_ITEMS
-from segue.dialects.base import Call, Renderer
+from segue.dialects.base import TOLD, Call, Renderer
 from segue.server.feed import FAULT, num_repeated, num_scores
 from segue.server.framing import Frame
 from segue.server.transport.chunk_writer import ChunkWriter
-from segue.types import LAST, Event, Failed, Prompted, Searching
+from segue.types import LAST, Event, Failed, Finished, Prompted, Searching
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,10 @@ class Stream:
         self._request = call.request
         self._may_search = call.request.infill is not None  # beam search is not streamed
         has_scores = (call.request.logprobs, call.request.prompt_logprobs) != (None, None)
-        self._may_be_long = has_scores or call.request.tells_ids or call.request.echo
+        self._num_told = call.shape.get(TOLD, 0)
+        self._may_be_long = (
+            has_scores or call.request.tells_ids or call.request.echo or self._num_told > 0
+        )
 
     def write(self, writer: ChunkWriter, events: Sequence[Event]) -> bool:
         """Write these events now, without waking a task; False if that must wait. None of them ends the stream."""
@@ -60,10 +63,13 @@ class Stream:
         return self._writes(events, objects, is_over), is_over
 
     def is_long(self, events: Sequence[Event]) -> bool:
-        """Whether rendering takes long enough for a thread. What is told of prompts is rendered once per choice."""
+        """Whether rendering takes long enough for a thread. What is told of prompts is rendered once per choice, and so
+        are a request's settings, at its end."""
         if not self._may_be_long:
             return False
-        if sum(num_repeated(event, self._request) for event in events) > LARGE_ANSWER_CHARS:
+        num_chars = sum(num_repeated(event, self._request) for event in events)
+        num_chars += sum(self._num_told for event in events if isinstance(event, Finished))
+        if num_chars > LARGE_ANSWER_CHARS:
             return True
         copies = (self._request.n if isinstance(event, Prompted) else 1 for event in events)
         sizes = (copy * num_scores(event) for copy, event in zip(copies, events, strict=True))

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from segue.bounds import CHARS_OF_ID, LARGE_ANSWER_CHARS, LARGE_ANSWER_ITEMS
-from segue.dialects.base import Stamp
+from segue.dialects.base import Operation, Stamp
+from segue.dialects.llamacpp import COMPLETION
+from segue.dialects.llamacpp.fields import CHARS_OF_ENTRY
 from segue.dialects.openai import OPENAI, error_reply
 from segue.errors import EngineFault
 from segue.server import feed
@@ -24,6 +27,7 @@ from segue.types import (
     Done,
     Event,
     Failed,
+    Finished,
     Prompted,
     Searching,
     TokenScore,
@@ -38,8 +42,7 @@ from tests.support.waiting import PATIENCE_S
 STAMP = Stamp(request_id="r", public_id="p", created=5, seed=1, fingerprint="f")
 
 
-def stream(**body: Any) -> Stream:
-    operation = OPENAI.operations[0]
+def stream(operation: Operation = OPENAI.operations[0], **body: Any) -> Stream:
     call = operation.parse({"prompt": "ab", "model": "m", "stream": True, **body}, STAMP)
     return Stream(
         call,
@@ -108,6 +111,18 @@ def test_a_prompt_that_is_told_by_many_choices_is_left_to_a_thread() -> None:
     assert not stream(echo=True).is_long([text])
     assert stream(n=2, echo=True).is_long([text])
     assert not stream(n=2, logprobs=1).is_long([text])
+
+
+@pytest.mark.parametrize(
+    ("rest", "is_long"), [({}, True), ({"response_fields": ["content"]}, False)]
+)
+def test_long_settings_are_told_by_a_thread(rest: dict[str, Any], is_long: bool) -> None:
+    """A hundred thousand biases were encoded at the end of each choice, where all streams wait."""
+    biases = {str(i): 1 for i in range(LARGE_ANSWER_CHARS // CHARS_OF_ENTRY // 2 + 1)}
+    end = Finished(0, "stop", "eos", 1)
+    told = stream(COMPLETION, prompt=["a", "b"], logit_bias=biases, **rest)
+    assert not told.is_long([Delta(0, "a", (1,)), end])
+    assert told.is_long([end, replace(end, choice=1)]) == is_long
 
 
 @pytest.mark.parametrize("last", [Done(Usage(1, 1, 0), 5), Failed("engine_fault", "it broke")])

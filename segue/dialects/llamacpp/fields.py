@@ -298,6 +298,7 @@ def check_settings(draft: Draft) -> None:
         entries += [""] * len(values.get(numbered, ()))
     num_chars = sum(map(len, entries)) + CHARS_OF_ENTRY * len(entries)
     num_chars += len(constraint.value) if constraint else 0
+    values["shape.told_chars"] = num_chars
     size = num_chars * len(values["prompts"]) * values.get("n", 1)
     if size > MAX_REPEATED_CHARS:
         raise draft.refuse(
