@@ -84,13 +84,13 @@ def table(top: Sequence[Alternative]) -> list[int]:
 
 
 def main() -> None:
+    if sys.argv[1:] not in (["pack"], ["unpack"]):
+        sys.exit("usage: compress.py pack|unpack, from standard input to standard output")
     with LLM(runner="cpu") as llm:
-        if sys.argv[1:] == ["pack"]:
+        if sys.argv[1] == "pack":
             sys.stdout.buffer.write(pack(llm, sys.stdin.buffer.read().decode()))
-        elif sys.argv[1:] == ["unpack"]:
-            sys.stdout.buffer.write(unpack(llm, sys.stdin.buffer.read()).encode())
         else:
-            sys.exit("usage: compress.py pack|unpack, from standard input to standard output")
+            sys.stdout.buffer.write(unpack(llm, sys.stdin.buffer.read()).encode())
 
 
 if __name__ == "__main__":

@@ -243,7 +243,7 @@ CASES = [
         PATH,
         {"prompt": "x", "max_tokens": 0},
         status=422,
-        answer={"message": "max_tokens must be an integer from 1, not 0"},
+        answer={"message": "max_tokens must be an integer of at least 1, not 0"},
         source="C.1 M, but 422 for 500",
     ),
     Case(

@@ -79,7 +79,7 @@ def test_numbers_without_an_upper_end_there_have_none_here() -> None:
         assert (call.request.max_tokens, call.request.sampling.top_k) == (MAX_INT32, MAX_INT32)
         assert call.shape["stream_interval"] == MAX_INT32
     for wrong in ({"top_k": -2}, {"max_tokens": -1}, {"top_k": 1.5}, {"max_tokens": "all"}):
-        with pytest.raises(InvalidField, match="must be an integer from"):
+        with pytest.raises(InvalidField, match="must be an integer of at least"):
             parse(**wrong)
 
 

@@ -17,7 +17,13 @@ KINDS = {"schemas": try_schema, "regexes": try_regex, "grammars": try_grammar}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("kinds", nargs="*", choices=[[], *KINDS], help="all, if none is named")
+    parser.add_argument(
+        "kinds",
+        nargs="*",
+        choices=[[], *KINDS],
+        metavar="KIND",
+        help=f"{', '.join(KINDS)}; all, if none is named",
+    )
     parser.add_argument("--trials", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

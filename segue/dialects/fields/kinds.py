@@ -134,7 +134,7 @@ class Endless:
     def read(self, value: Any) -> Any:
         number = int(value) if type(value) is float and value.is_integer() else value
         if type(number) is not int or number < self.low:
-            raise Mismatch(f"an integer from {self.low}", value)
+            raise Mismatch(f"an integer of at least {self.low}", value)
         return self.meaning.get(number, min(number, MAX_INT32))
 
     def schema(self) -> dict[str, Any]:

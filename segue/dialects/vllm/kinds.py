@@ -49,7 +49,7 @@ class StrictEndless(Endless):
 
     def read(self, value: Any) -> Any:
         if type(value) is not int:
-            raise Mismatch(f"an integer from {self.low}, without a point", value)
+            raise Mismatch(f"an integer of at least {self.low}, without a point", value)
         return super().read(value)
 
 
