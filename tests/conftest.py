@@ -14,6 +14,7 @@ from hypothesis.internal.constants_ast import Constants
 from segue import config
 from segue.distributed.request import constraint_state
 from segue.engine.constraints import compiler, token_reading
+from segue.engine.constraints.threads import priority
 from segue.models import names, sources
 from segue.server import endpoints
 from tests.support.models.tiny_gguf import write_tiny_gguf
@@ -73,6 +74,15 @@ def no_slow_grammars() -> Iterator[None]:
         patch.setattr(compiler, "_SLOW_S", 1.0)
         patch.setattr(constraint_state, "_SLOW_S", 1.0)
         patch.setattr(token_reading, "_DEAR_S", 1.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def threads_are_alike() -> Iterator[None]:
+    """What a thread of low priority has not found in half a minute counts as lost, and where tests have all processors
+    one may wait as long for a moment of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(priority, "_FURTHER", 0)
         yield
 
 
