@@ -143,6 +143,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server takes ChatML then, which such a model was not trained on. Chat is not served here.",
     ),
     Difference(
+        "`/apply-template` gives a template the messages as they are: one that knows no system message may refuse it, "
+        "which is a 400.",
+        "The server puts the text of such a message before that of the next.",
+    ),
+    Difference(
         "`grammar` and `json_schema` together are refused, and so is a schema that cannot be enforced "
         "in full or that nothing fits, such as `false`.",
         "The server ignores the schema beside a grammar, keywords it does not know, and `false`.",

@@ -18,7 +18,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from segue.dialects.templates import growth
+from segue.dialects.templates import growth, lenient
 from segue.errors import InvalidField
 from segue.types import ModelInfo
 
@@ -36,11 +36,12 @@ _GROWING_METHODS = frozenset(
 # And what takes long with a long one.
 _GROWING_FILTERS = frozenset(
     {
-        *("batch", "center", "filesizeformat", "format", "indent", "slice", "striptags"),
-        *("urlize", "wordcount", "wordwrap", "xmlattr"),
+        *("batch", "center", "filesizeformat", "format", "slice", "striptags", "urlize"),
+        *("wordcount", "wordwrap", "xmlattr"),
     }
 )
 _OWN_FILTERS: dict[str, Callable[..., Any]] = {
+    "indent": lenient.indent,
     "join": growth.join,
     "replace": growth.replace,
     "round": growth.rounded,
@@ -49,11 +50,11 @@ _OWN_FILTERS: dict[str, Callable[..., Any]] = {
 }
 # What looks at no more than one entry is not weighed: templates ask for the length of messages with each of them.
 _SHALLOW_FILTERS = frozenset({"count", "d", "default", "first", "last", "length"})
-_SPREADING_FILTERS = frozenset({"join", "list", "sort", "title", "urlencode"})
+_SPREADING_FILTERS = frozenset({"indent", "join", "list", "sort", "title", "urlencode"})
 _GROWING_GLOBALS = ("cycler", "joiner", "lipsum")
 
 _FILE = "<template>"  # the name Jinja compiles a template without a file under
-_UNCOUNTED = frozenset({__file__, growth.__file__})  # functions that weigh
+_UNCOUNTED = frozenset({__file__, growth.__file__, lenient.__file__})  # functions that weigh
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -62,8 +63,9 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     concat = staticmethod(growth.concat)
     weighed = staticmethod(growth.weighed)
 
-    def wrap_str_format(self, value: Any) -> None:
-        """No wrapper for str.format: even Jinja's safe one can pad a text without end, so the attribute is refused."""
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """Not Jinja's safe one, which can pad a text without end."""
+        return lenient.str_format(value)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         is_growing = isinstance(obj, str) and attr in _GROWING_METHODS
@@ -89,7 +91,7 @@ def _sandbox() -> _Sandbox:
         lstrip_blocks=True,
         finalize=growth.weighed,
         optimized=False,  # that computes what is constant, before there is a bound of time
-        extensions=["jinja2.ext.loopcontrols"],
+        extensions=["jinja2.ext.loopcontrols", lenient.Generation],
     )
     for name in _GROWING_FILTERS:
         del sandbox.filters[name]
@@ -155,7 +157,6 @@ def render(
         "add_generation_prompt": add_generation_prompt,
         "bos_token": info.bos_token,
         "eos_token": info.eos_token,
-        "tools": None,
         "strftime_now": strftime_now,
     }
     if enable_thinking is not None:

@@ -76,16 +76,16 @@ def concat(pieces: Iterable[Any]) -> str:
     for piece in pieces:
         texts.append(str(weighed(piece)))
         size += len(texts[-1])
-        _check_size(size)
+        check_size(size)
     return "".join(texts)
 
 
 def added(left: Any, right: Any) -> Any:
     if isinstance(left, str) and isinstance(right, str):
-        _check_size(len(left) + len(right))
+        check_size(len(left) + len(right))
     elif not isinstance(left, _NUMBERS):
         sizes = [len(each) for each in (left, right) if hasattr(each, "__len__")]
-        _check_size(sum(sizes) * _ENTRY_CHARS)
+        check_size(sum(sizes) * _ENTRY_CHARS)
     return left + right
 
 
@@ -106,12 +106,12 @@ def check_call(called: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         case "join", [pieces]:
             return (_listed(pieces, each_more=len(text) * most),)
         case "replace", [str(old), str(new), *_]:
-            _check_size(len(text) + text.count(old) * len(new) * most)
+            check_size(len(text) + text.count(old) * len(new) * most)
         case "split" | "rsplit" | "splitlines", [str(old), *_] if old:
-            _check_size(_ENTRY_CHARS * text.count(old))
+            check_size(_ENTRY_CHARS * text.count(old))
             _check_compared(text, old)
         case "split" | "rsplit" | "splitlines", _:
-            _check_size(_ENTRY_CHARS * len(text))
+            check_size(_ENTRY_CHARS * len(text))
         case "rfind" | "rindex" | "rpartition" | "strip" | "lstrip" | "rstrip", [str(other), *_]:
             _check_compared(text, other)
         case "translate", _:
@@ -119,10 +119,16 @@ def check_call(called: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return arguments
 
 
+def check_size(size: int) -> None:
+    """Before so many characters are made."""
+    if size > MAX_CHARS:
+        raise SecurityError(_TOO_LARGE)
+
+
 def check_spread(text: Any) -> None:
     """Before each character of a text becomes an entry of a list."""
     if isinstance(text, str):
-        _check_size(_ENTRY_CHARS * len(text))
+        check_size(_ENTRY_CHARS * len(text))
 
 
 @pass_environment
@@ -166,11 +172,6 @@ def trim(text: Any, chars: str | None = None) -> str:
 def rounded(value: float, precision: int = 0, method: Any = "common") -> float:
     """As the filter."""
     return do_round(value, max(-_MAX_DIGITS, min(precision, _MAX_DIGITS)), method)
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_CHARS:
-        raise SecurityError(_TOO_LARGE)
 
 
 def _check_compared(text: str, other: str) -> None:
