@@ -25,6 +25,7 @@ class Folding:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.choices: dict[int, ChoiceText] = {}
         self.seed: int | None = None
+        self.ignored: list[str] = []  # fields that had no effect
         self.usage: dict[str, Any] = {}
         self.fingerprint: str | None = None
         self.model = ""
@@ -36,6 +37,7 @@ class Folding:
     def push(self, chunk: Chunk) -> None:
         if "seed" in chunk:
             self.seed = chunk["seed"]
+            self.ignored = list(filter(None, chunk.get("ignored", "").split(", ")))
             if chunk.get("begins"):  # until now, the model was loaded
                 self._begun = self._clock()
             return

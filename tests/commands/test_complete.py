@@ -126,6 +126,15 @@ def test_a_server_gives_what_is_computed_here(live: Live) -> None:
     assert here["model"] == there["model"] == "fake"
 
 
+def test_what_a_server_ignored_is_told(live: Live) -> None:
+    """Another model answered than the one that was asked for, and nothing said so."""
+    done = ask(live.url, "abc", "--model", "mistyped", "--max-tokens", "2")
+    assert done.exit_code == 0
+    assert done.stderr == "segue: the server ignored: model\n"
+    asked = ("abc", "--model", "fake", "--max-tokens", "2")
+    assert ask(live.url + "/llamacpp/v1", *asked).stderr == ""
+
+
 def test_the_load_of_a_model_is_not_part_of_the_wait_for_the_first_token() -> None:
     """`first after 4721 ms` was said of a start that took most of it."""
     clock = iter([0.0, 5.0, 5.25]).__next__

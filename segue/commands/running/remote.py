@@ -74,7 +74,10 @@ def ask_server(url: str, body: Chunk, key: str) -> Iterator[Chunk]:
     has_ended = has_begun = False
     try:
         with _opener(url).open(request, timeout=TIMEOUT_S) as answer:
-            yield {"seed": _whole(answer.headers.get("x-segue-seed")) or body.get("seed")}
+            yield {
+                "seed": _whole(answer.headers.get("x-segue-seed")) or body.get("seed"),
+                "ignored": answer.headers.get("x-segue-ignored", ""),
+            }
             for line in answer:
                 data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
                 has_ended |= data == b"[DONE]"
