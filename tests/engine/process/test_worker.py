@@ -1,6 +1,7 @@
 import asyncio
 import threading
 import time
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.engine.constraints.compiler import Compiler, Grammar
+from segue.engine.constraints.threads import priority
 from segue.engine.process.connections import Connections, Outbox, Pulses
 from segue.engine.process.messages import Cancel, Report, StepEvents, Submit
 from segue.engine.process.pulse import Pulse
@@ -22,6 +24,7 @@ from segue.engine.process.worker import (
 )
 from segue.engine.request.job import Job
 from segue.engine.request.prepare import prepare
+from segue.engine.seam import Loaded
 from segue.runners.fake import FakeLoader
 from segue.types import (
     CompletionRequest,
@@ -166,6 +169,15 @@ def test_a_large_prompt_delays_nobody_and_can_be_cancelled(monkeypatch: pytest.M
     assert inside.next_order_of(inside.submit(ask("z"))), "nothing came of the large one"
 
 
+@dataclass(frozen=True)
+class PatientLoader(FakeLoader):
+    """Its process has no threads of low priority, which may be without a processor until they are given up."""
+
+    def __call__(self) -> Loaded:
+        priority._FURTHER = 0
+        return super().__call__()
+
+
 def test_hostile_constraints_hurt_only_themselves() -> None:
     """Each is refused or harmless, the process lives, and the streams beside them are as if alone.
 
@@ -176,7 +188,7 @@ def test_hostile_constraints_hurt_only_themselves() -> None:
     victims += [ask(f"victim {i}", max_tokens=100, constraint=WORD) for i in range(4)]
 
     async def main() -> None:
-        supervisor = Supervisor(FakeLoader(), chunk_rows=64)
+        supervisor = Supervisor(PatientLoader(), chunk_rows=64)
         await supervisor.start()
         try:
             hostile = [
