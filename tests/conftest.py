@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from segue import config
+from segue import cli, config
 from segue.distributed.request import constraint_state
 from segue.engine.constraints import compiler, token_reading
 from segue.engine.constraints.threads import priority
@@ -83,6 +83,15 @@ def threads_are_alike() -> Iterator[None]:
     one may wait as long for a moment of them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(priority, "_FURTHER", 0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_stay() -> Iterator[None]:
+    """A command takes them for the rest of its process, which is pytest's where a test runs one without a process of
+    its own: SIGTERM then raised Stopped in whatever test came later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "take_signals", lambda: None)
         yield
 
 

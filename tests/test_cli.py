@@ -4,6 +4,7 @@ import gc
 import io
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,17 @@ def test_a_pipe_gets_utf8_unless_another_encoding_is_asked_for(
         main()
     sys.stdout.flush()
     assert "●" in pipe.getvalue().decode(used)
+
+
+def test_a_command_that_a_test_runs_takes_no_signals_from_pytest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(sys, "argv", ["segue", "--version"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().out.startswith("segue")
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 SEGUE = [sys.executable, "-m", "segue"]

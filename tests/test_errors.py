@@ -66,7 +66,7 @@ def test_a_command_ends_in_a_sentence(
 def test_what_a_file_says_cannot_steer_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A pre-tokenizer's name cleared it."""
+    """A pre-tokenizer's name cleared it. A line that it begins looks like none of ours."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise Incompatible("unknown pre-tokenizer type: '\x1b[2J\n'")
@@ -74,7 +74,7 @@ def test_what_a_file_says_cannot_steer_the_terminal(
     monkeypatch.setattr(cli, "cli", fail)
     with pytest.raises(SystemExit):
         cli.main()
-    assert capsys.readouterr().err == "segue: unknown pre-tokenizer type: '\\x1b[2J\\n'\n"
+    assert capsys.readouterr().err == "segue: unknown pre-tokenizer type: '\\x1b[2J\n  '\n"
 
 
 def test_a_file_that_cannot_be_written_is_named(
