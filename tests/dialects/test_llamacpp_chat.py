@@ -86,6 +86,40 @@ def test_a_template_finds_the_variables_of_the_request() -> None:
     assert told == {"prompt": "False2hi"}
     with pytest.raises(InvalidField, match="chat_template_kwargs must be an object"):
         applied(messages=messages, chat_template_kwargs=5)
+    with pytest.raises(InvalidField, match="enable_thinking must be true or false"):
+        applied(messages=messages, chat_template_kwargs={"enable_thinking": "false"})
+
+
+REFUSES = (
+    "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    "{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}"
+)
+
+
+def test_a_system_that_a_template_refuses_comes_before_the_next_message() -> None:
+    service = OneCard(msgspec.structs.replace(CHATTY, chat_template=REFUSES))
+    messages = [{"role": "system", "content": "be short"}, {"role": "user", "content": "hi"}]
+    assert applied(service, messages=messages)["prompt"] == "<user>be short\nhi"
+    with pytest.raises(InvalidField, match="no system"):
+        applied(service, messages=messages[:1])
+    with pytest.raises(InvalidField, match="no system"):
+        applied(service, messages=[messages[0], *messages])
+
+
+@pytest.mark.parametrize(("more", "role"), [("", "system"), ("{# <|channel|> #}", "developer")])
+def test_developers_are_the_system_but_where_templates_know_them(more: str, role: str) -> None:
+    template = more + "{{ messages[0].role }}"
+    service = OneCard(msgspec.structs.replace(CHATTY, chat_template=template))
+    assert applied(service, messages=[{"role": "developer", "content": "hi"}])["prompt"] == role
+
+
+def test_templates_are_told_the_date_and_to_think() -> None:
+    template = "{{ enable_thinking }}, {{ datetime }}, {{ date_string }}"
+    service = OneCard(msgspec.structs.replace(CHATTY, chat_template=template))
+    messages = [{"role": "user", "content": "hi"}]
+    assert applied(service, messages=messages)["prompt"] == "True, Jan 01 1970, 01 Jan 1970"
+    told = applied(service, messages=messages, chat_template_kwargs={"date_string": "today"})
+    assert told["prompt"] == "True, Jan 01 1970, today"
 
 
 @pytest.mark.parametrize(("service", "expected"), [(AddsBos, "hi"), (OneCard, "<s>hi")])

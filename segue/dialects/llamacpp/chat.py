@@ -1,8 +1,9 @@
 """`/apply-template`: the prompt that the model's own chat template makes of messages."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from segue.bounds import MAX_MESSAGES
@@ -11,6 +12,7 @@ from segue.dialects.fields.kinds import AnyObject, Boolean, Mismatch, Text
 from segue.dialects.fields.table import Field, Table
 from segue.dialects.templates import chat_template
 from segue.errors import InvalidField, Unavailable, Unsupported
+from segue.types import ModelInfo
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,11 @@ TEMPLATE_FIELDS = Table(
 )
 
 
+_Messages = tuple[dict[str, str], ...]
+_ROLES = {"developer": "system"}
+_KNOWS_DEVELOPERS = "<|channel|>"  # in the templates of gpt-oss
+
+
 async def apply_template(service: Service, values: Mapping[str, Any]) -> Reply:
     await service.open(values["model"])
     info = service.meant(values["model"]).info
@@ -104,19 +111,59 @@ async def apply_template(service: Service, values: Mapping[str, Any]) -> Reply:
         messages, begun = _split_begun(messages)
     # A template is a program: it may take a second, which others shall not wait for.
     prompt = await asyncio.to_thread(
-        chat_template.render,
+        _rendered,
         info,
         messages,
         service.now,
         begun is not None or values["add_generation_prompt"],
-        variables=values["variables"],
+        _variables(values["variables"], service.now()),
     )
     if await _comes_twice(service, values["model"], info.bos_token, prompt):
         prompt = prompt.removeprefix(info.bos_token)
     return Reply({"prompt": prompt + (begun or "")})
 
 
-_Messages = tuple[dict[str, str], ...]
+def _variables(asked: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """What the server tells every template, with what the request says instead. Models think unless told not to."""
+    if isinstance(asked.get("enable_thinking"), str):
+        raise InvalidField(
+            "chat_template_kwargs.enable_thinking must be true or false, not a text",
+            "chat_template_kwargs.enable_thinking",
+        )
+    today = datetime.fromtimestamp(now, UTC)
+    told = {"datetime": f"{today:%b %d %Y}", "date_string": f"{today:%d %b %Y}"}
+    return {"enable_thinking": True, **told, **asked}
+
+
+def _rendered(
+    info: ModelInfo,
+    messages: _Messages,
+    now: Callable[[], float],
+    is_to_answer: bool,
+    variables: dict[str, Any],
+) -> str:
+    """As the server does: a developer is the system, and what a system says that a template refuses comes before the
+    next message."""
+    if _KNOWS_DEVELOPERS not in (info.chat_template or ""):
+        messages = tuple(
+            each | {"role": _ROLES.get(each["role"], each["role"])} for each in messages
+        )
+    try:
+        return chat_template.render(info, messages, now, is_to_answer, variables=variables)
+    except InvalidField:
+        if messages[0]["role"] != "system" or not messages[1:]:
+            raise
+        joined = _without_system(messages)
+        try:
+            return chat_template.render(info, joined, now, is_to_answer, variables=variables)
+        except InvalidField:
+            pass  # it was not the system
+        raise
+
+
+def _without_system(messages: _Messages) -> _Messages:
+    first, second, *others = messages
+    return (second | {"content": f"{first['content']}\n{second['content']}"}, *others)
 
 
 def _split_begun(messages: _Messages) -> tuple[_Messages, str | None]:

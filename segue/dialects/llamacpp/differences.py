@@ -143,9 +143,9 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The server takes ChatML then, which such a model was not trained on. Chat is not served here.",
     ),
     Difference(
-        "`/apply-template` gives a template the messages as they are: one that knows no system message may refuse it, "
-        "which is a 400.",
-        "The server puts the text of such a message before that of the next.",
+        "`/apply-template` puts what a system says before the next message where a template refuses it, and leaves "
+        "spaces around texts to the template.",
+        "The server does so too where a template drops it in silence, and trims the texts for some templates.",
     ),
     Difference(
         "`grammar` and `json_schema` together are refused, and so is a schema that cannot be enforced "
