@@ -213,6 +213,11 @@ class Guide:
         """Whether nothing may follow, if `accept` could not tell: a lexer ran into a limit, or the grammar is slow."""
         return self._is_unsure and not self.forced and self._mask is None and self.is_whole
 
+    @property
+    def was_over(self) -> bool:
+        """As `is_over`, and `accept` would have told it, had it had the lexer or the time."""
+        return self.is_over and not self._has_failed
+
     def _begin(self) -> None:
         """Start the mask only when it is needed: until then the step thread needs the processor for others."""
         early = self._coming if self._early is not None else None

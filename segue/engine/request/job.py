@@ -275,7 +275,7 @@ class Job:
             stop=sequence.stop,
             prompt_s=sequence.prompt_s,
             decode_s=sequence.decode_s,
-            num_dropped=sequence.num_dropped,
+            num_dropped=sequence.num_dropped - sequence.num_dropped_in_vain,
         )
         told: list[Event] = [end] if rest is None else [self._delta(sequence, rest), end]
         events = self._emit(sequence, told)

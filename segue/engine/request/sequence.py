@@ -85,6 +85,8 @@ class Sequence:
         self.tokens = list(prompt)
         self.num_prompt = len(prompt)
         self.num_dropped = 0  # of `tokens`, which are no longer there
+        self._num_dropped_since = 0  # of these, since the last token was accepted
+        self.num_dropped_in_vain = 0  # of these, for a token that did not come
         self.max_tokens, self.time_limit_s, self.repetition, self.window = limits
         self.sampler = sampler
         self.output = output
@@ -218,6 +220,7 @@ class Sequence:
         if self.first_token_s is None:
             self.first_token_s = now
         self.last_token_s = now
+        self._num_dropped_since = 0
         self.tokens.append(token)
         self.sampler.push(token)
         if drawn is not None and drawn.logprob is not None:
@@ -251,6 +254,11 @@ class Sequence:
         if self.guide is None or self.guide.knows_end:
             is_over = self.guide is not None and self.guide.is_over
             self.cause = "constraint" if is_over else self.ending
+            self.end_before_shift()
+
+    def end_before_shift(self) -> None:
+        """It ended with its last token, which was told late: no room was needed for another."""
+        self.num_dropped_in_vain = self._num_dropped_since
 
     def flush(self, keeps_half: bool = True) -> Shown | None:
         """What of its text was held back, once it has ended.
@@ -281,6 +289,7 @@ class Sequence:
         _, kept, dropped = self.window
         del self.tokens[kept : kept + dropped]
         self.num_dropped += dropped
+        self._num_dropped_since = dropped
         self.computed, self.checkpoint_at = num_held, 0
         self.num_top = self.scores = None  # of the prompt, which is not what the slot holds
         self.drafter.forget(len(self.tokens))

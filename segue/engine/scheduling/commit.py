@@ -191,8 +191,10 @@ class Committer:
         if token is None:
             token, raw = self._drawing.draw(job, sequence, number)
         if token is None:
-            is_whole = sequence.guide is not None and sequence.guide.is_whole
-            sequence.cause = "constraint" if is_whole else "dead_end"
+            guide = sequence.guide
+            sequence.cause = "constraint" if guide is not None and guide.is_whole else "dead_end"
+            if guide is not None and guide.was_over:
+                sequence.end_before_shift()
             return
         drawn: TokenScore | None = None
         if raw is not None:

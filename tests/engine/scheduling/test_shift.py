@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.bounds import LEAST_DROPPED, MOST_CONTEXTS
+from segue.engine.constraints import guide as guides
 from segue.engine.constraints.guide import Guide
 from segue.engine.request.output import Output
 from segue.engine.request.sequence import SequenceKey
@@ -90,6 +91,8 @@ def plain_loop(
             cause = "stop_text"
         if cause is None and guide is not None and guide.accept(token):
             cause = "constraint"
+        if cause is None and guide is not None and guide.wait() and guide.was_over:
+            cause = "constraint"
         if cause is None and len(tokens) == longest:
             is_over = guide is not None and guide.wait() and guide.is_over
             is_asked = longest == request.max_tokens
@@ -143,6 +146,7 @@ def shifting(draw: st.DrawFn) -> tuple[CompletionRequest, str]:
     return request, prompt
 
 
+@pytest.mark.parametrize("is_late", [False, True])
 @settings(max_examples=15, deadline=None)
 @given(
     asked=st.lists(shifting(), min_size=1, max_size=3),
@@ -157,6 +161,7 @@ def test_answers_are_those_of_a_plain_loop(
     size: int,
     can_give_back: int,
     seed: int,
+    is_late: bool,
 ) -> None:
     """Preempted at any time, with little memory, with drafts, with steps begun ahead, in chunks, from a cache."""
     chance = random.Random(seed)
@@ -188,12 +193,17 @@ def test_answers_are_those_of_a_plain_loop(
             whole = [*VOCAB.tokenize(prompt, True, True), *answer.tokens]
             known[SequenceKey(request.request_id, 0, candidate)] = whole
     guess(crowd, known, chance)
-    for request, _ in asked:
-        crowd.submit(request)
-    num_preempted = 0
-    while crowd.step() or crowd.scheduler.awaits_mask:
-        if num_preempted < MOST:
-            num_preempted += preempt(crowd, chance)
+    with pytest.MonkeyPatch.context() as patch:
+        # The thread of all requests never has the lexer, so that masks tell whether a text is over; or it always has.
+        late = {"_read_now": lambda *_: None} if is_late else {"_LEXER_S": 60.0}
+        for name, value in late.items():
+            patch.setattr(guides, name, value)
+        for request, _ in asked:
+            crowd.submit(request)
+        num_preempted = 0
+        while crowd.step() or crowd.scheduler.awaits_mask:
+            if num_preempted < MOST:
+                num_preempted += preempt(crowd, chance)
     for (request_id, choice), answer in wanted.items():
         story = crowd.stories[request_id]
         end = story.finished[choice]
@@ -233,6 +243,21 @@ def test_without_a_bound_it_ends_after_ten_contexts() -> None:
         assert (end.cause, end.reason, end.num_tokens) == ("context", "length", most)
     assert endless.texts == asked.texts
     assert endless.texts[0].startswith(bounded.texts[0])
+
+
+@pytest.mark.parametrize("most", [128, 62])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_room_for_a_token_that_does_not_come_is_not_told(
+    monkeypatch: pytest.MonkeyPatch, is_late: bool, most: int
+) -> None:
+    """The constraint ends it with the token that fills the context, also if only the next mask tells that."""
+    if is_late:
+        monkeypatch.setattr(guides, "_read_now", lambda *_: None)
+    exact = Constraint(kind="regex", value="[xyz]{62}", param="regex")
+    bench = small()
+    [story] = bench.run(long("ab", constraint=exact, max_tokens=most))
+    end = story.finished[0]
+    assert (end.cause, end.num_tokens, end.num_dropped) == ("constraint", 62, 0)
 
 
 def test_what_a_text_repeats_ends_it() -> None:
