@@ -347,9 +347,7 @@ class Companion:
     first_value_counts: bool = False  # of a field that is in the query twice; else the last does
     is_flow: bool = False  # its answer goes on: events of a stream
     is_public: bool = False  # asked by those that have no key; its body is not read
-    is_counted: bool = (
-        True  # among the requests of its key: else it is answered whatever the limits are
-    )
+    is_counted: bool = True  # by its key's limits; else it is answered whatever they are
     error: ErrorShape | None = None  # where this path's errors differ from its dialect's
 
     @property
