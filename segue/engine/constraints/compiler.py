@@ -66,6 +66,10 @@ _stack_size = threading.Lock()  # it is set for the whole process, while a threa
 _MAKERS = ThreadPoolExecutor(2, "compile", initializer=step_back)
 
 
+class Panic(GrammarError):
+    """The compiler failed, which says nothing of the grammar."""
+
+
 class Mask(NamedTuple):
     """The tokens that may come next. If tokens are forced, only the first of them may, and `allowed` is None."""
 
@@ -93,7 +97,7 @@ class Grammar:
         if not is_private and failed is not None and self.wants_items(failed):
             failed = self._make(MAX_ITEMS)
         if failed is not None:
-            raise GrammarError(reason(failed.get_error()))
+            raise _error(failed.get_error())
         self.matcher: Matcher = self._whole
         self.first = self._whole_first
         if written.words is not None:
@@ -177,6 +181,15 @@ class Grammar:
         return mask
 
 
+def _grammar(written: GrammarText, vocabulary: Vocabulary) -> Grammar:
+    try:
+        return Grammar(written, vocabulary)
+    except Panic:
+        if written.otherwise is None:
+            raise
+    return Grammar(written._replace(text=written.otherwise), vocabulary)
+
+
 def _mask(matcher: Matcher) -> Mask | None:
     allowed = np.frombuffer(matcher.compute_bitmask(), np.uint8)
     if matcher.is_error():
@@ -214,7 +227,12 @@ def _matcher(
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         log.warning("the compiler of constraints failed: %r", error)
-        raise GrammarError(_PANIC) from None
+        raise Panic(_PANIC) from None
+
+
+def _error(error: str) -> GrammarError:
+    said = reason(error)
+    return Panic(said) if said == _PANIC else GrammarError(said)
 
 
 def reason(error: str) -> str:
@@ -286,7 +304,7 @@ class Compiler:
             self._check_lost(constraint)
             vocabulary = self._vocabulary()
             written = grammar_text(constraint, vocabulary, self._is_followed)
-            grammar = Grammar(written, vocabulary)
+            grammar = _grammar(written, vocabulary)
         except TriggerError as error:
             raise InvalidField(f"{error.param}: {error}", error.param.partition("[")[0]) from None
         except GrammarError as error:

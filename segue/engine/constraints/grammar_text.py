@@ -12,6 +12,7 @@ from segue.engine.constraints.ignored import named
 from segue.engine.constraints.lark_text import quoted, to_lark
 from segue.engine.constraints.lazy import whole
 from segue.engine.constraints.lazy.triggers import WantedWords, wanted_words
+from segue.engine.constraints.scalars.regex_groups import uncaptured, without_lookahead
 from segue.engine.constraints.schemas.arguments import Arguments
 from segue.engine.constraints.schemas.options import Options, read_options, slashed
 from segue.engine.constraints.schemas.schema_text import Written, schema_text
@@ -44,6 +45,7 @@ class GrammarText(NamedTuple):
     text: str
     ignored: tuple[str, ...]  # names of what has no effect, for the caller
     words: WantedWords | None  # before which all is free; None: what is free is part of the text
+    otherwise: str | None = None  # the same, written so that the compiler does not fail on it
 
 
 class _Asked(NamedTuple):
@@ -90,7 +92,8 @@ def grammar_text(
     asked = _Asked(constraint, known, is_followed, {}, [])
     text = _WRITERS[constraint.kind](asked)
     ignored = named(constraint.param, list(asked.ignored))
-    return GrammarText(text, ignored, next(iter(asked.words), None))
+    otherwise = _regex(asked, uncaptured) if constraint.kind == "regex" else None
+    return GrammarText(text, ignored, next(iter(asked.words), None), otherwise)
 
 
 def _may_be_lazy(constraint: Constraint) -> bool:
@@ -144,8 +147,8 @@ def _options(schema: Json, asked: _Asked, style: SchemaStyle) -> Options:
     )
 
 
-def _regex(asked: _Asked) -> str:
-    return _grammars({"lark_grammar": f"start: /{slashed(_text(asked))}/"})
+def _regex(asked: _Asked, regrouped: Callable[[str], str] = without_lookahead) -> str:
+    return _grammars({"lark_grammar": f"start: /{slashed(regrouped(_text(asked)))}/"})
 
 
 def _choice(asked: _Asked) -> str:

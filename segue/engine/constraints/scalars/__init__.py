@@ -1,1 +1,1 @@
-"""Strings and numbers of JSON as regular expressions."""
+"""Strings and numbers of JSON as regular expressions, and expressions that callers write."""
