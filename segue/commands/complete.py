@@ -102,10 +102,10 @@ def complete(
         asking.parsed(body)  # errors in the request are reported before a model is loaded
         source = asking.chunks(body, url, loaded, worker)
         answer = writing.write(source, is_quiet=as_json, is_tinted=logprobs)
-    if ignored := [
-        name for name in answer.ignored if name in body and name not in receipts.REPORTS
-    ]:
-        click.echo(f"segue: the server ignored: {printable(', '.join(ignored))}", err=True)
+    asked = body.keys() - receipts.REPORTS.keys()
+    if ignored := [name for name in answer.ignored if name.partition("#")[0] in asked]:
+        who = "the server " if url else ""
+        click.echo(f"segue: {who}ignored: {printable(', '.join(ignored))}", err=True)
     if as_json:
         click.echo(printable_json(answer.as_json()))
     if stats:

@@ -25,7 +25,7 @@ class Folding:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.choices: dict[int, ChoiceText] = {}
         self.seed: int | None = None
-        self.ignored: list[str] = []  # fields that had no effect
+        self.ignored: list[str] = []  # fields, and keywords of a schema, that had no effect
         self.usage: dict[str, Any] = {}
         self.fingerprint: str | None = None
         self.model = ""
@@ -35,9 +35,9 @@ class Folding:
         self._last = self._begun
 
     def push(self, chunk: Chunk) -> None:
+        self.ignored += filter(None, chunk.get("ignored", "").split(", "))
         if "seed" in chunk:
             self.seed = chunk["seed"]
-            self.ignored = list(filter(None, chunk.get("ignored", "").split(", ")))
             if chunk.get("begins"):  # until now, the model was loaded
                 self._begun = self._clock()
             return

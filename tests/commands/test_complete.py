@@ -135,6 +135,19 @@ def test_what_a_server_ignored_is_told(live: Live) -> None:
     assert ask(live.url + "/llamacpp/v1", *asked).stderr == ""
 
 
+LENIENT = '{"type": "array", "maxItems": 2, "uniqueItems": true, "x-guidance": {"lenient": true}}'
+
+
+def test_what_a_schema_that_allows_it_does_not_enforce_is_told(live: Live) -> None:
+    """A server tells it in a second header, which was not read; without a server it was not told at all."""
+    asked = ("abc", "--json-schema", LENIENT, "--max-tokens", "2")
+    told = "ignored: json_schema#/uniqueItems\n"
+    assert complete(*asked).stderr == f"segue: {told}"
+    assert ask(live.url, *asked).stderr == f"segue: the server {told}"
+    both = told.replace("json", "model, json")
+    assert ask(live.url, *asked, "--model", "mistyped").stderr == f"segue: the server {both}"
+
+
 def test_the_load_of_a_model_is_not_part_of_the_wait_for_the_first_token() -> None:
     """`first after 4721 ms` was said of a start that took most of it."""
     clock = iter([0.0, 5.0, 5.25]).__next__

@@ -21,7 +21,7 @@ from segue.dialects.openai import OPENAI
 from segue.dialects.rendering.text_completion import TextCompletion
 from segue.engine.process.new_worker import NewWorker
 from segue.engine.seam import Engine, error_of
-from segue.types import Failed
+from segue.types import Failed, Prompted
 
 OPERATION = OPENAI.operations[0]
 
@@ -48,6 +48,8 @@ async def ask_engine(engine: Engine, body: Chunk) -> AsyncIterator[Chunk]:
         async for event in events:
             if isinstance(event, Failed):
                 raise error_of(event)
+            if isinstance(event, Prompted) and event.ignored:
+                yield {"ignored": ", ".join(event.ignored)}
             for chunk in renderer.push(event):
                 yield msgspec.json.decode(msgspec.json.encode(chunk))
 

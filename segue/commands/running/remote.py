@@ -76,7 +76,7 @@ def ask_server(url: str, body: Chunk, key: str) -> Iterator[Chunk]:
         with _opener(url).open(request, timeout=TIMEOUT_S) as answer:
             yield {
                 "seed": _whole(answer.headers.get("x-segue-seed")) or body.get("seed"),
-                "ignored": answer.headers.get("x-segue-ignored", ""),
+                "ignored": ", ".join(answer.headers.get_all("x-segue-ignored", [])),
             }
             for line in answer:
                 data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
