@@ -159,7 +159,9 @@ def check_suffix(draft: Draft) -> None:
     if "infill" not in draft.values:
         return
     parts = draft.values["infill"].suffix.parts
-    size = sum(len(part) for part in parts if isinstance(part, str)) * draft.values["n"]
+    num_chars = sum(len(part) for part in parts if isinstance(part, str))
+    draft.values["shape.told_chars"] = num_chars
+    size = num_chars * draft.values["n"]
     if size > MAX_REPEATED_CHARS:
         raise draft.refuse(
             "infill",
