@@ -5,11 +5,13 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -177,23 +179,29 @@ def chromium() -> Iterator["Chromium"]:
         command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
         # It writes into a home folder, and one's own may be nowhere.
         environment = os.environ | {"HOME": profile}
-        with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment) as process:
+        # No pipe: one that nobody reads is full some day, and then the browser stands still.
+        complaints = Path(profile) / "complaints.txt"
+        with (
+            complaints.open("wb") as file,
+            subprocess.Popen(command, stderr=file, env=environment) as process,
+        ):
             try:
-                yield Chromium(_address(process.stderr or ()))
+                yield Chromium(_address(process, complaints))
             finally:
                 process.terminate()
                 process.wait(PATIENCE_S)
 
 
-def _address(said: Iterable[bytes]) -> str:
+def _address(process: subprocess.Popen[bytes], complaints: Path) -> str:
     """Raises RuntimeError where it ends before it listens."""
-    before = b""
-    for line in said:
-        _, found, url = line.partition(b"DevTools listening on ws://")
-        if found:
-            return url.split(b"/")[0].decode()
-        before += line
-    raise RuntimeError(f"Chromium did not start: {before.decode(errors='replace')}")
+    has_ended = False
+    while not has_ended:
+        has_ended = process.poll() is not None  # asked first: what is read then is all it said
+        said = complaints.read_bytes()
+        if found := re.search(rb"DevTools listening on ws://([^/\s]+)/", said):
+            return found[1].decode()
+        time.sleep(0.01)
+    raise RuntimeError(f"Chromium did not start: {said.decode(errors='replace')}")
 
 
 class Chromium:
