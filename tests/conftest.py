@@ -29,7 +29,7 @@ settings.load_profile("segue")
 
 # What a user has set for himself must not reach the tests, nor the servers that they start: but for the folders of
 # models and compiled kernels, the flavour these are compiled for, a browser, and how the tests on vLLM measure.
-_OTHERS = ("SEGUE_", "HF_", "LLAMA_ARG_", "OTEL_")
+_OTHERS = ("SEGUE_", "HF_", "LLAMA_ARG_", "LLAMA_API_KEY", "OLLAMA_", "VLLM_API_KEY", "OTEL_")
 _KEPT = ("SEGUE_CACHE", "SEGUE_CPU", "SEGUE_CHROMIUM", "SEGUE_VLLM_", "HF_HOME")
 
 
