@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, wraps
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
-from jinja2 import Template, TemplateError
+from jinja2 import Template, TemplateError, TemplateSyntaxError
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -61,7 +61,15 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "/", "//", "**", "%", "+"})
     code_generator_class = growth.Code
     concat = staticmethod(growth.concat)
-    weighed = staticmethod(growth.weighed)
+    held = staticmethod(growth.held)
+    made = staticmethod(growth.made)
+
+    def handle_exception(self, source: str | None = None) -> NoReturn:
+        """Raise it again as it is: Jinja makes tracebacks that lead back to themselves, and keep all that was made."""
+        error = sys.exception()
+        if isinstance(error, TemplateSyntaxError):
+            error.translated = True  # its text is its message alone, as Jinja has it
+        raise
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """Not Jinja's safe one, which can pad a text without end."""
@@ -180,6 +188,7 @@ def _bounded(template: Template, values: dict[str, Any]) -> str:
             raise SecurityError("it runs for too long")
         return trace if frame.f_code.co_filename == _FILE else None
 
+    growth.begin()
     pieces: list[str] = []
     before = sys.gettrace()
     sys.settrace(trace)

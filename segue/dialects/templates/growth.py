@@ -2,9 +2,11 @@
 
 Without this, a text that is doubled forty times, or one long text put in place of each letter of another, takes all of
 the server's memory in a single step; and two lists that are doubled so often are compared for ever, while nothing else
-runs.
+runs. Nor may all of it together be much: each may stay, by a name of its own.
 """
 
+import sys
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +17,7 @@ from jinja2.filters import do_round, make_attrgetter
 from jinja2.utils import Namespace
 
 MAX_CHARS = 32 * 2**20
+MAX_MADE = 2**30  # bytes of all that one rendering makes
 _ENTRY_CHARS = 64  # an entry of a list counts as so many, times the lists that it is in
 _MAX_BITS = 4096  # of a whole number
 _MAX_DIGITS = 2000  # that a number is rounded to: more than it may have
@@ -26,20 +29,44 @@ _TOO_LARGE = "it makes too large a value"
 _TOO_LARGE_NUMBER = "it makes too large a number"
 
 
+class _Made(threading.local):
+    num_bytes = 0  # by the rendering on this thread
+
+
+_made = _Made()
+
+
+def begin() -> None:
+    """Another rendering."""
+    _made.num_bytes = 0
+
+
+def made(value: Any) -> Any:
+    """The value, which was not there before."""
+    _made.num_bytes += sys.getsizeof(value)
+    if _made.num_bytes > MAX_MADE:
+        raise SecurityError("it makes too much")
+    return value
+
+
 def weighed(value: Any) -> Any:
     """The value, if it is not too large once it is written as text. What a list holds twice is written twice."""
     _check(0, [(value, 1)])
     return value
 
 
+def held(value: Any) -> Any:
+    """A list that a template writes, or the like."""
+    return made(weighed(value))
+
+
 def taken(value: Any) -> Any:
     """What a filter or a call gave. Pieces that would come one by one come now, as far as they are not too large."""
-    if isinstance(value, str) and len(value) <= MAX_CHARS:
-        return value
     if hasattr(value, "__next__"):
-        return iter(_listed(value))
-    _check(0, [(value, 1)])
-    return value
+        return iter(made(_listed(value)))
+    if not isinstance(value, str) or len(value) > MAX_CHARS:
+        _check(0, [(value, 1)])
+    return made(value)
 
 
 def _listed(pieces: Iterable[Any], size: int = 0, each_more: int = 0) -> list[Any]:
@@ -77,7 +104,7 @@ def concat(pieces: Iterable[Any]) -> str:
         texts.append(str(weighed(piece)))
         size += len(texts[-1])
         check_size(size)
-    return "".join(texts)
+    return str(made("".join(texts)))
 
 
 def added(left: Any, right: Any) -> Any:
@@ -86,7 +113,7 @@ def added(left: Any, right: Any) -> Any:
     elif not isinstance(left, _NUMBERS):
         sizes = [len(each) for each in (left, right) if hasattr(each, "__len__")]
         check_size(sum(sizes) * _ENTRY_CHARS)
-    return left + right
+    return made(left + right)
 
 
 def check_numbers(left: float, right: float) -> None:
@@ -180,8 +207,8 @@ def _check_compared(text: str, other: str) -> None:
 
 
 class Code(CodeGenerator):
-    """a ~ b is joined by the environment, as all else is; what lists hold is weighed when they are made. Nothing is
-    computed before the template runs, which has no bound of time."""
+    """a ~ b is joined by the environment, as all else is; what lists hold is weighed when they are made, and slices
+    count as made. Nothing is computed before the template runs, which has no bound of time."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         self.write("environment.concat((")
@@ -191,19 +218,25 @@ class Code(CodeGenerator):
         self.write("))")
 
     def visit_List(self, node: nodes.List, frame: Frame) -> None:
-        self._weigh(super().visit_List, node, frame)
+        self._give("held", super().visit_List, node, frame)
 
     def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:
         if node.ctx == "load":
-            self._weigh(super().visit_Tuple, node, frame)
+            self._give("held", super().visit_Tuple, node, frame)
         else:
             super().visit_Tuple(node, frame)
 
     def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
-        self._weigh(super().visit_Dict, node, frame)
+        self._give("held", super().visit_Dict, node, frame)
 
-    def _weigh(self, visit: Any, node: nodes.Expr, frame: Frame) -> None:
-        self.write("environment.weighed(")
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
+        if isinstance(node.arg, nodes.Slice):
+            self._give("made", super().visit_Getitem, node, frame)
+        else:
+            super().visit_Getitem(node, frame)
+
+    def _give(self, taker: str, visit: Any, node: nodes.Expr, frame: Frame) -> None:
+        self.write(f"environment.{taker}(")
         visit(node, frame)
         self.write(")")
 

@@ -1,7 +1,10 @@
+import contextlib
+import gc
 import itertools
 import re
 import sys
 import time
+import weakref
 
 import pytest
 from msgspec.structs import replace
@@ -178,6 +181,60 @@ def test_what_holds_a_thing_twice_is_weighed_when_it_is_made(
     monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # however slow it is here
     with pytest.raises(InvalidField, match="too large a value"):
         rendered(DOUBLED.replace("STEP", step).replace("END", ""))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "TEXT ~ 1",
+        "TEXT + '1'",
+        "TEXT[1:]",
+        "TEXT.upper()",
+        "TEXT | upper",
+        "TEXT | replace('a', 'b')",
+        "'<{}>'.format(TEXT)",
+        "[TEXT] | join",
+        "LIST[1:]",
+        "LIST + [1]",
+        "LIST | reverse | list",
+    ],
+)
+def test_all_that_a_template_makes_is_bounded_together(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each text had its bound, and thousands of them were kept, each by a name of its own."""
+    monkeypatch.setattr(growth, "MAX_MADE", 2**20)
+    form = form.replace("TEXT", "messages[0].content").replace("LIST", "list")
+    lines = [f"{{% set a{number} = {form} %}}" for number in range(200)]
+    begin = "{% set list = range(2000) | list %}"
+    assert rendered(begin + lines[0], "a" * 20_000) == ""
+    with pytest.raises(InvalidField, match="it makes too much"):
+        rendered(begin + "".join(lines), "a" * 20_000)
+    assert rendered(begin + lines[0], "a" * 20_000) == "", "another one may make as much again"
+
+
+@pytest.mark.parametrize("wrong", ["{{ raise_exception('x') }}", "{{ a.b.c }}", "{{ 1 / 0 }}"])
+def test_nothing_stays_of_what_a_template_made_that_failed(wrong: str) -> None:
+    """Until the next collection of what leads back to itself, which counts objects and not their size."""
+
+    class Kept: ...
+
+    def refused() -> weakref.ref[Kept]:
+        kept = Kept()
+        with contextlib.suppress(InvalidField):
+            render(
+                replace(INFO, chat_template="{% set a = kept %}" + wrong),
+                USER,
+                lambda: 0.0,
+                variables={"kept": kept},
+            )
+        return weakref.ref(kept)
+
+    gc.disable()
+    try:
+        assert refused()() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("filter_", ["length", "count", "first", "last", "default([])"])
