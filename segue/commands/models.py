@@ -24,7 +24,26 @@ RUNNERS = ("cpu", "llama")
 _UNREAD = "its vocabulary cannot be read"
 
 
-@click.group()
+# Another word for a command → the command.
+_WORDS = {
+    **dict.fromkeys(("remove", "delete"), "rm"),
+    **dict.fromkeys(("download", "fetch"), "pull"),
+    **dict.fromkeys(("describe", "info"), "show"),
+    "ls": "list",
+}
+
+
+class _Commands(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if meant := _WORDS.get(args[0]):
+            message = f"No such command {args[0]!r}: here it is segue models {meant}."
+            raise click.UsageError(message, ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands)
 def models() -> None:
     """List, download, describe and remove models."""
 

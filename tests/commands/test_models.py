@@ -245,6 +245,16 @@ def test_why_a_model_is_damaged_is_told(cache: Path) -> None:
     assert f"{SMOLLM2.file_name} is not a sound GGUF file: " in models("list").output
 
 
+@pytest.mark.parametrize(
+    ("word", "command"), [("remove", "rm"), ("download", "pull"), ("describe", "show")]
+)
+def test_the_words_of_its_help_are_answered_with_the_commands(word: str, command: str) -> None:
+    assert word in CliRunner().invoke(cli, ["models", "--help"]).output.lower()
+    told = CliRunner().invoke(cli, ["models", word, "default"])
+    assert told.exit_code == 2
+    assert f"No such command '{word}': here it is segue models {command}." in told.output
+
+
 def test_removing_asks_first(cache: Path) -> None:
     kept = cache / "models" / SMOLLM2.file_name
     assert CliRunner().invoke(cli, ["models", "rm", "default"], input="n\n").exit_code == 1
