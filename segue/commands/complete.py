@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ def complete(
     models: str | None,
     **flags: Any,
 ) -> None:
-    """Complete PROMPT. Without one, or with -, it is read from standard input.
+    """Complete PROMPT. Without one, or with -, it is read from standard input, with the line break at its end.
 
     \b
     segue complete "Once upon a time" --model ./model.gguf
@@ -81,16 +81,16 @@ def complete(
     if save:
         receipts.check_place(save)
     given = {
-        name: _content(name, value) if name in _MAY_BE_FILES else value
+        name: _read(name, _content(name, value) if name in _MAY_BE_FILES else value)
         for name, value in flags.items()
         if value is not None
     }
-    _check_texts({**given, "stop": "".join(stop)})
+    stops = [_read("stop", each) for each in stop if each]
     body: Chunk = {
-        "prompt": _prompt(prompt, flags["suffix"]),
+        "prompt": _read("prompt", _prompt(prompt, flags["suffix"])),
         **({"model": models} if url and models else {}),
         **given,
-        **({"stop": list(filter(None, stop))} if any(stop) else {}),
+        **({"stop": stops} if stops else {}),
         **({"echo": True} if echo else {}),
         **({"logprobs": 0} if logprobs else {}),
         **receipts.REPORTS,
@@ -131,11 +131,14 @@ def _refuse_two(constraints: list[str]) -> None:
         raise SetupError(f"{first} cannot be given together with {second}")
 
 
-def _check_texts(given: Mapping[str, Any]) -> None:
-    """An argument that is not UTF-8 comes with half characters, which no request can carry."""
-    for name, value in given.items():
-        if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-            raise SetupError(f"{_flag(name)} is not UTF-8")
+def _read(name: str, value: Any) -> Any:
+    """The value; a text as UTF-8, whatever the locale's encoding: what that cannot read comes as half characters."""
+    if not isinstance(value, str) or not any("\ud800" <= char <= "\udfff" for char in value):
+        return value
+    try:
+        return os.fsencode(value).decode()
+    except UnicodeError:
+        raise SetupError(f"{_flag(name) or 'the prompt'} is not UTF-8") from None
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 import json
 import re
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,6 @@ from click.testing import CliRunner, Result
 from segue.cli import cli
 from segue.commands.folding import Folding
 from segue.errors import (
-    InvalidField,
     PromptTooLong,
     RequestError,
     SegueError,
@@ -52,6 +52,21 @@ def test_standard_input_and_echo() -> None:
     assert result.stdout == "hello there\n"
 
 
+def test_standard_input_is_read_whole() -> None:
+    """As the help says: its last line break counts, as every other."""
+    shown = complete("--max-tokens", "0", "--echo", "--json", text="hello\n").stdout
+    assert json.loads(shown)["choices"][0]["text"] == "hello\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="arguments are characters there")
+def test_texts_are_utf_8_in_a_locale_of_ascii_too() -> None:
+    """Their bytes come as half characters then, and were said to be that."""
+    shown = complete(
+        "\udcc3\udca9", "--max-tokens", "0", "--echo", "--json", "--stop", "\udcc3\udca8"
+    )
+    assert json.loads(shown.stdout)["choices"][0]["text"] == "é"
+
+
 def test_standard_input_that_is_not_utf_8_or_closed_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -59,7 +74,7 @@ def test_standard_input_that_is_not_utf_8_or_closed_is_one_sentence(
     error = CliRunner().invoke(cli, arguments, input=b"caf\xe9").exception
     assert isinstance(error, SetupError)
     assert "standard input is not UTF-8" in error.message
-    assert isinstance(complete("caf\udce9").exception, InvalidField), "as an argument comes"
+    assert message(complete("caf\udce9")) == "the prompt is not UTF-8", "as an argument comes"
     monkeypatch.setattr("segue.commands.standard_input.sys", SimpleNamespace(stdin=None))
     assert isinstance(CliRunner().invoke(cli, arguments).exception, SetupError)
 
