@@ -257,8 +257,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         "does not fit.",
     ),
     Difference(
-        "`/slots/{id_slot}` with an action or a number that there is not is a 400 with and without `--slot-save-path`; "
-        "a missing `filename` too.",
+        "`/slots/{id_slot}` with an action that there is not, or no number, is a 400 with and without "
+        "`--slot-save-path`; a missing `filename` too. Beyond the last slot comes the first, as in the server.",
         "The server looks at the flag first, and answers a missing name with 500.",
     ),
     Difference(
