@@ -54,7 +54,9 @@ _TOO_LONG = (
     "lexer precomputation failed"  # its words too, which name limits that no caller can change
 )
 _TOO_MUCH = "too much work"
-_PANIC = "the compiler failed on it"
+_PANIC = (
+    "the compiler failed on it, as it may where alternatives are one text, put together in two ways"
+)
 _WHOLE_REGEX = "at 1(8): "  # the place of one that is all of a grammar: says nothing
 _SHOWN_CHARS = 20  # of a regular expression, from where it is wrong
 _LAZY_ADVICE = (

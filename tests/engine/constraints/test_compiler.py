@@ -61,8 +61,8 @@ def test_words_before_a_grammar_count_by_their_bytes(monkeypatch: pytest.MonkeyP
 
 def test_a_panic_is_told_without_its_words() -> None:
     """llguidance has them of alternatives that are one text in two ways."""
-    assert (
-        room.reason("panic: called `Option::unwrap()`\n<backtrace>") == "the compiler failed on it"
+    assert room.reason("panic: called `Option::unwrap()`\n<backtrace>") == (
+        "the compiler failed on it, as it may where alternatives are one text, put together in two ways"
     )
 
 
