@@ -66,9 +66,6 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
     def handle_exception(self, source: str | None = None) -> NoReturn:
         """Raise it again as it is: Jinja makes tracebacks that lead back to themselves, and keep all that was made."""
-        error = sys.exception()
-        if isinstance(error, TemplateSyntaxError):
-            error.translated = True  # its text is its message alone, as Jinja has it
         raise
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -172,9 +169,14 @@ def render(
     try:
         return _bounded(_compiled(source), values)
     except Exception as error:  # whatever a template does wrong, it is the template's
-        reason = f"{type(error).__name__}: {error}"[:200]
+        reason = f"{type(error).__name__}: {_told(error)}"[:200]
         message = f"the model's chat template cannot render this: {reason}"
         raise InvalidField(message, "messages") from None
+
+
+def _told(error: Exception) -> str:
+    """Without the template's source."""
+    return f"{error.message if isinstance(error, TemplateSyntaxError) else error}"
 
 
 def _bounded(template: Template, values: dict[str, Any]) -> str:

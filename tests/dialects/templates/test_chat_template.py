@@ -127,6 +127,13 @@ def test_hostile_and_broken_templates_are_refused(template: str) -> None:
     assert sys.gettrace() is before
 
 
+def test_why_a_template_cannot_be_read_is_told_without_its_source() -> None:
+    with pytest.raises(InvalidField) as error:
+        rendered("a secret\n{% for")
+    assert "TemplateSyntaxError" in error.value.message
+    assert "secret" not in error.value.message
+
+
 DOUBLED = "{% set ns = namespace(x='aaaaaaaa', y=[1, 2], n=3) %}{% for i in range(60) %}STEP{% endfor %}END"
 
 
