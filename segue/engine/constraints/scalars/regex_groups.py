@@ -15,7 +15,7 @@ _PART = re.compile(
     r"|\[\^?\]?"  # the first ] is a character of the class
     r"|\]"
     r"|\((?!\?)"
-    r"|\(\?P?<(?P<name>[^=!>][^>]*)>",
+    r"|\(\?P?<(?P<name>[\w.]+)>",  # no part can begin within a name, so this is linear
     re.DOTALL,
 )
 _SPACED = re.compile(r"\(\?[a-zA-Z-]*x")  # then there may be comments, with anything in them
