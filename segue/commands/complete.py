@@ -24,7 +24,7 @@ _PROBABILITY = click.FloatRange(0, 1)
 
 
 @click.command(cls=UnderstandingComplete)
-@click.argument("prompt", default=None)
+@click.argument("prompt", required=False)
 @click.option("--suffix", help="text after the gap that the answer fills")
 @click.option(
     "--max-tokens",

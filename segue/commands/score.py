@@ -18,7 +18,7 @@ _ENCODING = "utf-8-sig"
 
 
 @click.command(cls=Sectioned)
-@click.argument("file", type=click.File(encoding=_ENCODING), default=None)
+@click.argument("file", type=click.File(encoding=_ENCODING), required=False)
 @click.option(
     "--format",
     "layout",

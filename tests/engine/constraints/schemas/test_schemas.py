@@ -204,7 +204,7 @@ SHORT: list[Case] = [
     ('{"type": "integer", "maximum": 5}', ["5", f"-{LONG}"], ["6", f"-1{LONG}"]),
     (f'{{"type": "integer", "minimum": 0, "maximum": {BIG}}}', [str(BIG)], [str(BIG + 1)]),
     (f'{{"type": "integer", "minimum": {BIG}}}', [str(BIG)], [str(BIG - 1), f"{BIG}0"]),
-    ('{"type": "integer", "multipleOf": 7}', ["7" * 16, "-14"], ["7" * 17, "8"]),
+    ('{"type": "integer", "multipleOf": 7}', ["7" * 16, "14"], ["7" * 17, "8"]),
     ('{"type": "integer", "multipleOf": 5}', ["5" * 16], ["5" * 17, "7"]),
     (
         '{"type": "number"}',
