@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import nullcontext
 
 import click
 from rich.console import Console
@@ -40,7 +41,9 @@ async def _report(
     # Where results are lines of the terminal themselves, they would stand on the bar's line.
     has_no_bar = not console.is_terminal or (as_json and out.is_terminal)
     async with running(settings, console, ahead) as engine:
-        with Progress(*columns, console=console, transient=True, disable=has_no_bar) as progress:
+        progress = Progress(*columns, console=console, transient=True, disable=has_no_bar)
+        # Not begun: at its end one of an older rich writes a line break, though there is no bar.
+        with nullcontext() if has_no_bar else progress:
             bar = progress.add_task("", total=len(subjects))
             async for subject, result in results(engine, subjects):
                 total.add(result)
