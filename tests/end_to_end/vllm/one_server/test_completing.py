@@ -192,6 +192,7 @@ SCHEMA = {
         ({"grammar": 'root ::= "yes" | "no"'}, ["yes", "no"]),
         ({"structured_outputs": {"choice": ["left", "right"]}}, ["left", "right"]),
         ({"structured_outputs": {"regex": "[ab]{3}"}}, None),
+        ({"structured_outputs": {"regex": "true|tr(ue)"}}, ["true"]),
     ],
     ids=str,
 )
