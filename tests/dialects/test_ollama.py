@@ -207,6 +207,11 @@ def test_keep_alive(keep_alive: Any, seconds: float | None) -> None:
     assert generate(keep_alive=keep_alive).keep_s == seconds
 
 
+def test_runners_are_not_chosen() -> None:
+    """Ollama 0.40 has two of them, and a field that says which."""
+    assert generate(runner="llamacpp").ignored == ("runner",)
+
+
 def test_prompts() -> None:
     assert generate(prompt="").request.prompts == ()
     assert generate(prompt="", suffix="b").request.prompts == (Prompt(("",)),)

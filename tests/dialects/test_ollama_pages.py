@@ -117,6 +117,11 @@ def test_a_template_tells_editors_of_gaps() -> None:
     assert go_template.render(without, {".Prompt": "hello"}) == "hello"
 
 
+def test_it_is_told_where_a_template_is_from() -> None:
+    assert shown(CHATTY)["template_source"] == "gguf_chat_template"
+    assert shown(replace(CODER, chat_template=None))["template_source"] == "none"
+
+
 def test_a_digest_is_that_of_the_file_under_every_name() -> None:
     class Two(OneCard):
         def cards(self) -> list[Card]:

@@ -24,8 +24,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         "line, or with done false.",
     ),
     Difference(
-        "think may only be false; what a model thinks is part of its response.",
-        "Ollama tells it apart where a model's template has tags for it.",
+        "think may only be false; what a model thinks is part of its response, and /api/show has no thinking.",
+        "Ollama tells it apart where a model's template has tags for it, and which values of think it knows.",
     ),
     Difference(
         "A model's template is the Jinja one its file carries; the request's own may use .System, .Prompt, "
@@ -54,7 +54,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Fields are known by the names they are documented under, and the body is one JSON value. A request without a "
         "model is a 400, and a model's name is taken as it is written, but for the tag latest.",
         "Ollama reads a field's name in any case, drops what follows the value and answers 404; of a model's name it "
-        "ignores case, blanks around it, and its own host and namespace before it.",
+        "ignores case, blanks around it, its own host and namespace before it, and :local behind it.",
     ),
     Difference(
         "An empty stop text is a 400, and so is a stop of /v1/completions that is neither a text nor a list of texts.",
@@ -129,7 +129,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Editors look for that word, and the model's own template has no place for a suffix.",
     ),
     Difference(
-        "num_ctx, num_batch, num_gpu and the other options of loading are named in x-segue-ignored.",
+        "num_ctx, num_batch, num_gpu and the other options of loading are named in x-segue-ignored, and so is runner.",
         "A model is loaded once, by the server's own settings.",
     ),
     Difference(

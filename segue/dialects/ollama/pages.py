@@ -102,6 +102,7 @@ async def show(service: Service, values: Mapping[str, Any]) -> Reply:
         "modelfile": about.modelfile(card.name, template, parameters, licence),
         "parameters": about.columns(parameters),
         "template": template,
+        "template_source": about.template_source(info),
         "details": details(info, card.parent),
         "model_info": about.model_info(info, lists) if info else {},
         "capabilities": capabilities(info),

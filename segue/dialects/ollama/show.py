@@ -39,6 +39,11 @@ def template(info: ModelInfo | None) -> str:
     return f"{{# {_GAPS} #}}{chat}" if chat else f"{{{{- /* {_GAPS} */ -}}}}{_PLAIN}"
 
 
+def template_source(info: ModelInfo | None) -> str:
+    """In the words of Ollama: the template is the one in the file, or there is none."""
+    return "gguf_chat_template" if info and info.chat_template else "none"
+
+
 def parameters(info: ModelInfo | None, defaults: Defaults) -> list[tuple[str, str]]:
     """What requests get that say nothing, where that is not Ollama's own default."""
     context = [("num_ctx", f"{info.context_length}")] if info else []

@@ -48,6 +48,7 @@ PAGES = [
                 "modelfile": Like("FROM fake\nTEMPLATE .+\nPARAMETER num_ctx 4096\nLICENSE .+"),
                 "parameters": "num_ctx                        4096",
                 "template": Like(r".*\.Suffix.*\{\{ \.Prompt \}\}"),
+                "template_source": "none",
                 "details": DETAILS,
                 "model_info": {
                     "general.architecture": "fake",
