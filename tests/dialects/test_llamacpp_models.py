@@ -41,6 +41,12 @@ def test_figures_of_the_model() -> None:
     }
 
 
+def test_a_model_cannot_be_removed() -> None:
+    """Its server that routes to several models would delete what it downloaded itself."""
+    (card,) = listed(KNOWN)["data"]
+    assert (card["source"], card["can_remove"]) == ("preset", False)
+
+
 def test_texts_stay_texts() -> None:
     """llama.cpp has an empty text for each of them, so that is what clients in typed languages read."""
     (model,) = listed(KNOWN)["models"]

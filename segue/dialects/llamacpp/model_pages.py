@@ -101,6 +101,8 @@ def _described(card: Card) -> dict[str, Any]:
         "created": card.created,
         "owned_by": "llamacpp",
         "status": {"value": STATUSES[card.status]},
+        "source": "preset",  # named by who runs the server: neither its download nor found in a folder
+        "can_remove": False,
         "meta": None if card.known is None else _meta(card.known),
     }
 

@@ -144,6 +144,8 @@ PAGES = [
                     "created": NUMBER,
                     "owned_by": "llamacpp",
                     "status": {"value": "loaded"},
+                    "source": "preset",
+                    "can_remove": False,
                     "meta": {
                         "vocab_type": 2,
                         "n_vocab": 264,
