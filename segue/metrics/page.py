@@ -95,6 +95,15 @@ class _Engines(Collector):
             for model, stats in self._stats.items():
                 metric.add_metric([model], row.read(stats))
             yield metric
+        yield self._places()
+
+    def _places(self) -> Metric:
+        doc = "Guesses that were right, by their place in a draft."
+        metric = CounterMetricFamily("segue_draft_accepted_at", doc, labels=["model", "position"])
+        for model, stats in self._stats.items():
+            for place, number in enumerate(stats.draft_accepted_at):
+                metric.add_metric([model, f"{place}"], number)
+        return metric
 
 
 _STATUSES = range(100, 600)

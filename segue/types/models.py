@@ -102,6 +102,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     failed: int = 0
     draft_tokens: int = 0
     draft_accepted: int = 0
+    draft_accepted_at: tuple[int, ...] = ()  # by their place in a draft, of the first places
     drafts: int = 0  # how often draft tokens were computed
     stepped: int = 0  # sequences per step, summed over all steps
     longest: int = 0  # tokens of the longest sequence, prompt and answer together

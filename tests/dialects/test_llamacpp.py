@@ -10,12 +10,10 @@ import pytest
 
 from segue.dialects.base import Call, Companion, Reply, Service, Stamp
 from segue.dialects.fields.kinds import Mismatch
-from segue.dialects.llamacpp import COMPLETION, LLAMACPP
+from segue.dialects.llamacpp import COMPLETION, LLAMACPP, metrics
 from segue.dialects.llamacpp.chat import Messages
-from segue.dialects.llamacpp.metrics import METRICS
 from segue.dialects.llamacpp.settings import generation_settings
 from segue.dialects.llamacpp.text import Completion
-from segue.dialects.rendering.prometheus import exposition
 from segue.dialects.rendering.tally import Tally
 from segue.dialects.rendering.text_completion import render_progress
 from segue.errors import (
@@ -182,7 +180,10 @@ def test_metrics_have_the_names_its_tests_look_for() -> None:
     assert "# TYPE llamacpp:n_busy_slots_per_decode gauge" in lines
     idle, busy = Stats(), Stats(prompt_tokens=50, cached_tokens=10, prompt_s=4.0)
     for stats, rate in ((idle, 0), (busy, 10)):
-        assert f"llamacpp:prompt_tokens_seconds {rate}\n" in exposition(METRICS, {"": stats})
+        assert f"llamacpp:prompt_tokens_seconds {rate}\n" in metrics.page(stats)
+    by_place = 'llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position="1"} 2\n'
+    assert by_place in metrics.page(Stats(draft_accepted_at=(3, 2)))
+    assert "per_pos" not in metrics.page(idle)
 
 
 def test_the_model_is_listed_once_with_its_aliases() -> None:

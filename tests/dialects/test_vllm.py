@@ -21,7 +21,7 @@ from segue.errors import (
     UnsupportedMedia,
     WrongMethod,
 )
-from segue.types import Buckets, Served, Truncation
+from segue.types import Buckets, Served, Stats, Truncation
 from tests.support.one_card import OneCard
 
 STAMP = Stamp(request_id="r", public_id="r", created=5, seed=99, fingerprint="f")
@@ -119,9 +119,9 @@ def test_beams_take_n_at_temperature_0() -> None:
     assert (request.beam_search, request.num_candidates, request.length_penalty) == (True, 4, 0.5)
 
 
-def page(path: str, requests: Served | None = None) -> Reply:
+def page(path: str, requests: Served | None = None, service: OneCard | None = None) -> Reply:
     (companion,) = (each for each in VLLM.companions if (each.method, each.path) == ("GET", path))
-    service = OneCard()
+    service = service or OneCard()
     service.requests = requests or Served()
 
     async def answered() -> Reply:
@@ -145,6 +145,19 @@ def test_metrics_have_the_names_that_gateways_look_for() -> None:
     assert "# TYPE vllm:prompt_tokens_cached_total counter" in lines
     assert sum(line.startswith("vllm:num_requests_running") for line in lines) == 1
     assert len([line for line in lines if line.startswith("vllm:cache_config_info{")]) == 1
+
+
+def test_metrics_tell_right_guesses_by_their_place() -> None:
+    """Where there are some, as vLLM has them with speculation alone."""
+    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+    assert name not in page("/metrics").body
+
+    class Drafting(OneCard):
+        async def stats(self, model: str) -> Stats:
+            return Stats(draft_accepted_at=(3, 1))
+
+    lines = page("/metrics", service=Drafting()).body.splitlines()
+    assert f'{name}{{engine="0",model_name="tiny",position="1"}} 1' in lines
 
 
 def test_metrics_have_what_vllms_dashboards_read() -> None:

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -36,8 +37,14 @@ def test_every_row_is_told_for_every_model() -> None:
 def test_every_figure_of_an_engine_has_a_row() -> None:
     """Each of them, set alone, shows."""
     for field in Stats.__struct_fields__:
-        samples = read(one_process().exposition({"a": Stats(**{field: 7})}))
+        number: Any = (7,) if isinstance(getattr(Stats(), field), tuple) else 7
+        samples = read(one_process().exposition({"a": Stats(**{field: number})}))
         assert 7 in samples.values(), field
+
+
+def test_right_guesses_are_told_by_their_place() -> None:
+    samples = read(one_process().exposition({"a": Stats(draft_accepted_at=(5, 2))}))
+    assert samples[("segue_draft_accepted_at_total", ("a", "1"))] == 2
 
 
 def test_requests_are_observed_once() -> None:

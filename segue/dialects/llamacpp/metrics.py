@@ -1,6 +1,7 @@
 """The engine's figures under llama.cpp's names, in Prometheus' text format."""
 
-from segue.dialects.rendering.prometheus import Metric
+from segue.dialects.rendering.prometheus import Metric, accepted_by_place, exposition
+from segue.types import Stats
 
 
 def _rate(count: int, seconds: float) -> float:
@@ -91,3 +92,9 @@ METRICS = (
         "llamacpp:requests_deferred", "gauge", "Sequences that wait.", lambda stats: stats.waiting
     ),
 )
+
+
+def page(stats: Stats) -> str:
+    own = {"": stats}
+    by_place = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"
+    return exposition(METRICS, own) + accepted_by_place(by_place, own)

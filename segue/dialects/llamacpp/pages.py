@@ -10,9 +10,9 @@ from segue.dialects.fields.adapter_fields import LORA
 from segue.dialects.fields.kinds import Boolean, Text, TokenIds
 from segue.dialects.fields.prompt_kinds import MixedText
 from segue.dialects.fields.table import Field, Table
-from segue.dialects.llamacpp.metrics import METRICS
+from segue.dialects.llamacpp.metrics import page
 from segue.dialects.llamacpp.settings import generation_settings
-from segue.dialects.rendering.prometheus import CONTENT_TYPE, exposition
+from segue.dialects.rendering.prometheus import CONTENT_TYPE
 from segue.errors import Unavailable, Unsupported
 from segue.types import ModelInfo, Stats
 
@@ -230,4 +230,4 @@ async def metrics(service: Service, values: Mapping[str, Any]) -> Reply:
         ("content-type", CONTENT_TYPE),
         ("process-start-time-unix", f"{service.card('').created}"),
     )
-    return Reply(exposition(METRICS, {"": stats}), headers=headers)
+    return Reply(page(stats), headers=headers)

@@ -1,6 +1,6 @@
 """Figures of engines in Prometheus' text format, under the names that a system has for them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -35,6 +35,20 @@ def _of_engines(metrics: Iterable[Metric], stats: Mapping[str, Stats]) -> Iterat
         yield from head(metric.name, metric.kind, metric.doc)
         for labels, each in stats.items():
             yield f"{metric.name}{labels} {metric.read(each):.12g}"
+
+
+def accepted_by_place(name: str, stats: Mapping[str, Stats]) -> str:
+    """Draft tokens that were right, by their place in a draft: nothing where none were. `stats`: as for exposition."""
+    return lines(_of_places(name, {own: each.draft_accepted_at for own, each in stats.items()}))
+
+
+def _of_places(name: str, counts: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    if any(counts.values()):
+        yield from head(name, "counter", "Guesses that turned out right, by their place.")
+    for own, each in counts.items():
+        before = f"{own[:-1]}," if own else "{"
+        for place, number in enumerate(each):
+            yield f'{name}{before}position="{place}"}} {number:.12g}'
 
 
 def histograms(rows: Iterable[Histogram[Each]], of: Mapping[str, Each]) -> str:

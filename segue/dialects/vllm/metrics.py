@@ -6,6 +6,7 @@ from segue.dialects.rendering.loaded import Loaded
 from segue.dialects.rendering.prometheus import (
     Histogram,
     Metric,
+    accepted_by_place,
     exposition,
     head,
     histograms,
@@ -143,8 +144,10 @@ _CACHE = "vllm:cache_config_info"
 def page(models: Mapping[str, Loaded]) -> str:
     """The page in Prometheus' text format. `models`: by name."""
     by_labels = {labels(number, name): each for number, (name, each) in enumerate(models.items())}
+    stats = {own: each.stats for own, each in by_labels.items()}
     parts = [
-        exposition(METRICS, {own: each.stats for own, each in by_labels.items()}),
+        exposition(METRICS, stats),
+        accepted_by_place("vllm:spec_decode_num_accepted_tokens_per_pos_total", stats),
         lines(_reasons(by_labels)),
         histograms(HISTOGRAMS, by_labels),
         lines(_memory(by_labels)),

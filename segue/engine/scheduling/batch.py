@@ -10,6 +10,9 @@ from segue.errors import EngineFault
 DrawnTokens = abc.Sequence[int | None]  # one per draw of a batch; None: left to the sampler
 DrawnFeedback = abc.Sequence[float]  # one per draw of a batch, or empty: see seam.Step
 
+# The places of a draft that are told apart: a constraint may force any number of tokens.
+_NUM_PLACES = 16
+
 
 @dataclass
 class Batch:
@@ -49,8 +52,19 @@ class Counts:
     failed: int = 0
     draft_tokens: int = 0
     draft_accepted: int = 0
+    draft_accepted_at: tuple[int, ...] = ()
     drafts: int = 0
     stepped: int = 0
     longest: int = 0
     prompt_s: float = 0.0
     decode_s: float = 0.0
+
+    def drafted(self, num_tokens: int, num_accepted: int) -> None:
+        """A draft of so many tokens was computed, of which the first so many were right."""
+        self.drafts += 1
+        self.draft_tokens += num_tokens
+        self.draft_accepted += num_accepted
+        num_places = min(num_accepted, _NUM_PLACES)
+        known = self.draft_accepted_at
+        known += (0,) * (num_places - len(known))
+        self.draft_accepted_at = (*(n + 1 for n in known[:num_places]), *known[num_places:])

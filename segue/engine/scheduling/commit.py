@@ -178,9 +178,7 @@ class Committer:
         num_accepted = num_drawn - 1
         if num_accepted < len(draft):
             self._memory.trim(sequence)
-        self._counts.drafts += 1
-        self._counts.draft_tokens += len(draft)
-        self._counts.draft_accepted += num_accepted
+        self._counts.drafted(len(draft), num_accepted)
         return events
 
     def _draw(
