@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-# Addresses of both come in a line that holds the word `listening`.
-_ADDRESS = re.compile(r"http://[\d.]+:\d+")
+# Built ones tell it in a line with the word `listening`. So does the wheel's log, but others' pieces may stand in that
+# line: there it is told in a line of its own, behind a line break.
+_ADDRESS = re.compile(r"http://[\d.]+:\d{1,5}(?!\d)")
+_OF_WHEEL = "address of the server: "
 
 _WHEEL = """
 import json, sys, xllamacpp
@@ -20,7 +22,7 @@ for name, value in json.loads(sys.argv[3]).items():
     setattr(params, name, value)
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
 server = xllamacpp.Server(params)
-print("listening", server.listening_address, flush=True)
+print("\\n" + sys.argv[4] + server.listening_address, flush=True)
 sys.stdin.read()
 """
 
@@ -41,8 +43,10 @@ def llama_server(
 ) -> Iterator[str]:
     """The address of llama.cpp's server with these settings, all others at their defaults."""
     if binary is None:
-        command = [sys.executable, "-c", _WHEEL, path, str(threads), json.dumps(settings)]
+        begin = _OF_WHEEL
+        command = [sys.executable, "-c", _WHEEL, path, str(threads), json.dumps(settings), begin]
     else:
+        begin = ""
         command = [binary, *built_arguments(path, threads, settings)]
     try:
         process = subprocess.Popen(
@@ -57,7 +61,7 @@ def llama_server(
         raise SystemExit(f"{command[0]} cannot be run: {error.strerror}") from None
     with process:
         said: deque[str] = deque(maxlen=20)
-        address = _address(process, said)
+        address = _address(process.stdout or (), begin, said)
         # What it logs later is read and forgotten, so that it never waits for a reader.
         reader = threading.Thread(target=said.extend, args=(process.stdout,))
         reader.start()
@@ -82,10 +86,12 @@ def built_arguments(path: str, threads: int, settings: Settings) -> list[str]:
     return arguments
 
 
-def _address(process: subprocess.Popen[str], said: deque[str]) -> str | None:
-    """Waits for it; `said` gets the lines until then. None if the process ends without one."""
-    for line in process.stdout or ():
+def _address(lines: Iterable[str], begin: str, said: deque[str]) -> str | None:
+    """Waits for it, in a line that begins so; `said` gets the lines until then. None if they end without one."""
+    for line in lines:
         said.append(line)
-        if "listening" in line and (found := _ADDRESS.search(line)):
+        if not line.startswith(begin) or not (begin or "listening" in line):
+            continue
+        if found := _ADDRESS.search(line):
             return found[0]
     return None

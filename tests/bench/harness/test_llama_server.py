@@ -1,10 +1,16 @@
 import stat
 import sys
+from collections import deque
 from pathlib import Path
 
 import pytest
 
-from segue.bench.harness.llama_server import built_arguments, llama_server
+from segue.bench.harness.llama_server import (
+    _OF_WHEEL,
+    _address,
+    built_arguments,
+    llama_server,
+)
 from tests.support.waiting import wait_until
 
 SCRIPT = """#!{python}
@@ -43,6 +49,21 @@ open({str(logged)!r}, "w").close()
     with llama_server("x.gguf", 1, {}, _script(tmp_path, said)) as address:
         assert address == "http://127.0.0.1:4321"
         wait_until(logged.exists)
+
+
+def test_pieces_of_the_wheels_log_are_not_taken_for_its_address() -> None:
+    """Its threads write to the pipe that the address comes through: once a timestamp stood behind the port."""
+    said: deque[str] = deque()
+    log = [
+        "srv init: listening on http://127.0.0.1:376210.00.945 I\n",
+        "listening http://127.0.0.1:1\n",
+    ]
+    right = f"{_OF_WHEEL}http://127.0.0.1:37621\n"
+    assert (
+        _address([*log, "0.00.945.267 I srv ", right], _OF_WHEEL, said) == "http://127.0.0.1:37621"
+    )
+    assert _address(log, _OF_WHEEL, said) is None
+    assert _address(log[:1], "", said) is None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a script is no program there")

@@ -147,6 +147,8 @@ def stop_while_streaming(drain_timeout: str, *signals: signal.Signals) -> Served
         for each in signals:
             served.process.send_signal(each)
         *_, error, done = [line for line in lines if line]
+        # The one more signal that `serving` ends with would count as a second one of a process that is ending.
+        served.process.wait(PATIENCE_S)
     assert json.loads(error.removeprefix("data: "))["error"]["code"] == "unavailable"
     assert done == "data: [DONE]"
     assert served.process.returncode == 0
