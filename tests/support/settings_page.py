@@ -15,7 +15,8 @@ A setting is a flag of `segue serve`, a variable or a key of a file; a flag coun
 the file.
 
 - **Variable**: `SEGUE_` and the key in capitals, such as `SEGUE_CONTEXT_LENGTH`; {{others}}.
-  A list is written with commas. A name that is close to one of these, but none, is an error.
+  A list is written with commas. A name that is close to one of these, but none, is an error; of any other that begins
+  with `SEGUE_`, the log of `segue serve` says that it has no effect, and what may be meant.
 - **File**: TOML, named by `--config` or `{FILE_VARIABLE}`. `segue serve --print-config > segue.toml` writes one with
   all settings as they are (without API keys), each with its explanation.
 - `auto`, where the table has it, may be written wherever a value may. On and off are `--preload` and `--no-preload`,

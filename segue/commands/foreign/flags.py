@@ -135,7 +135,7 @@ class Understanding(Sectioned):
         near = get_close_matches(mistyped, self.foreign, 1, cutoff=0.7)
         is_long = mistyped.startswith("--")
         told = f"if {near[0]} is meant: {self.foreign[near[0]]}" if near else ""
-        return told if is_long and told else "it is not known here"
+        return told if is_long and told else words.UNKNOWN
 
 
 class UnderstandingComplete(Understanding):

@@ -1,10 +1,13 @@
-"""Variables of other servers: where one is set when this server starts, its log says what it is here."""
+"""Variables without effect, of other servers or called as ours are: the log of a server that starts says what each is
+here."""
 
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from segue.commands.foreign import words
 from segue.commands.foreign.flags import FOREIGN
-from segue.config import TABLE
+from segue.config import FILE_VARIABLE, TABLE
 
 # Those of llama.cpp's server that are called otherwise than their flags.
 _FLAGS = {
@@ -43,22 +46,47 @@ _OLLAMA = {
 }
 
 _OWN = {row.flag: row.variable for row in TABLE}
+_PREFIX = "SEGUE_"
+# No settings: what `segue bench` reads, and what processes of ours tell each other.
+_BETWEEN_US = frozenset({"SEGUE_AGAINST_API_KEY", "SEGUE_PARENT_WATCH"})
+_KNOWN = {*_OWN.values(), FILE_VARIABLE, *_BETWEEN_US}
+# Kubernetes sets these of its own accord, for each service whose name begins with "segue", and others to an address.
+_OF_A_SERVICE = re.compile(
+    rf"{_PREFIX}(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_[A-Z]+_(PROTO|PORT|ADDR))"
+)
+_ADDRESSES = ("tcp://", "udp://", "sctp://")
 
 
 def told(environ: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable of another server that is set."""
+    """A sentence for each variable that is set, and looks as if it should have an effect."""
     return [
         f"{name} is set, and has no effect: {answer}"
         for name, value in sorted(environ.items())
-        if value and (answer := _answer(name))
+        if value and (answer := _answer(name, value))
     ]
 
 
-def _answer(name: str) -> str | None:
+def _answer(name: str, value: str) -> str | None:
     if name in _OLLAMA:
         return _OLLAMA[name]
+    if name.startswith(_PREFIX):
+        return None if value.startswith(_ADDRESSES) else _meant(name)
     if name not in _FLAGS and not name.startswith("LLAMA_ARG_"):
         return None
-    spelled = name.removeprefix("LLAMA_ARG_").lower().replace("_", "-")
-    flag = _FLAGS.get(name, f"--{spelled}")
-    return f"here it is {_OWN[flag]}" if flag in _OWN else FOREIGN.get(flag, "it is not known here")
+    flag = _FLAGS.get(name) or _flag(name, "LLAMA_ARG_")
+    return f"here it is {_OWN[flag]}" if flag in _OWN else FOREIGN.get(flag, words.UNKNOWN)
+
+
+def _meant(name: str) -> str | None:
+    """Of one that is called as ours are. What is nearer still is refused (config.py)."""
+    if name in _KNOWN or _OF_A_SERVICE.fullmatch(name):
+        return None
+    if (flag := _flag(name, _PREFIX)) in FOREIGN:
+        return FOREIGN[flag]
+    known = [each.removeprefix(_PREFIX) for each in _OWN.values()]
+    near = [_PREFIX + each for each in get_close_matches(name.removeprefix(_PREFIX), known, 2)]
+    return f"did you mean {' or '.join(near)}?" if near else words.UNKNOWN
+
+
+def _flag(name: str, prefix: str) -> str:
+    return "--" + name.removeprefix(prefix).lower().replace("_", "-")

@@ -1,9 +1,11 @@
-"""What variables of other servers are told to be here."""
+"""What variables of other servers, and those called as ours are, are told to be here."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+import segue
 from segue.commands.foreign import variables
 from segue.commands.foreign.flags import FOREIGN
 from segue.config import TABLE
@@ -31,6 +33,39 @@ def test_one_that_is_set_is_told(name: str, advice: str) -> None:
 
 def test_one_that_is_empty_and_our_own_are_not_told() -> None:
     assert variables.told({"LLAMA_ARG_MODEL": "", "SEGUE_PORT": "1", "LLAMA": "x"}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("SEGUE_CONTEXT", "did you mean SEGUE_CONTEXT_SHIFT or SEGUE_CONTEXT_LENGTH?"),
+        ("SEGUE_MAX_QUEUE_SIZE", "did you mean SEGUE_MAX_QUEUE?"),
+        ("SEGUE_CTX_SIZE", "here it is --context-length N"),
+        ("SEGUE_KV_MEMORY", "did you mean SEGUE_KV_MEMORY_MIB?"),
+        ("SEGUE_FROB", "it is not known here"),
+    ],
+)
+def test_one_that_is_called_as_ours_are_is_told(name: str, advice: str) -> None:
+    """They had no effect, in silence, unless they were near enough to be refused."""
+    assert variables.told({name: "1"}) == [f"{name} is set, and has no effect: {advice}"]
+
+
+def test_what_kubernetes_sets_is_not_told() -> None:
+    numbers = ("SERVICE_PORT", "SERVICE_PORT_HTTP", "REDIS_SERVICE_HOST", "PORT_80_TCP_ADDR")
+    addresses = ("PORT", "PORT_80_TCP", "REDIS_PORT")
+    environ = {f"SEGUE_{name}": "1" for name in numbers}
+    assert variables.told(environ | {f"SEGUE_{name}": "tcp://1:80" for name in addresses}) == []
+
+
+def test_what_processes_of_ours_tell_each_other_is_not_told() -> None:
+    """Each variable that our sources name is a setting or one of these, or is given to one child alone."""
+    files = Path(segue.__file__).parent.rglob("*.py")
+    sources = "".join(file.read_text("utf-8") for file in files)
+    named = set(re.findall(r'"(SEGUE_[A-Z_]+)"', sources))
+    to_a_compiler = {"SEGUE_HAS_FMA", "SEGUE_HALVES_BY_HAND", "SEGUE_WIDE_REGISTERS"}
+    to_a_compiler |= {"SEGUE_KV_IN_CODES"}
+    assert variables.told(dict.fromkeys(named - to_a_compiler, "1")) == []
+    assert to_a_compiler <= named
 
 
 def test_the_tables_name_what_there_is() -> None:
