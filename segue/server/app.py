@@ -148,6 +148,7 @@ def _routes(
     for prefix, dialect, end in mounts:
         error = end.error or dialect.error
         if isinstance(end, Operation):
+            end = policy.caps.told_by(end)
             app: Companions | Completions = Completions(end, error, models, policy, streams)
         else:
             app = Companions(end, error, service, policy.request_timeout_s)

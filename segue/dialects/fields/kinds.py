@@ -41,6 +41,11 @@ class Mismatch(Exception):
         """The same, of a value that stands at this place of the field's."""
         return Mismatch(self.expected, self.value, at + self.at, self.bounds, self.because)
 
+    def below(self, most: float) -> "Mismatch":
+        """The same of a number that may be no larger than this either."""
+        bounds = self.bounds and (self.bounds[0], min(self.bounds[1], most))
+        return Mismatch(self.expected, self.value, self.at, bounds, self.because)
+
 
 class Kind(Protocol):
     def read(self, value: Any) -> Any: ...

@@ -1,15 +1,27 @@
 """Upper bounds for one request, in every dialect. Checked once, before the engine gets the request."""
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from segue.bounds import LONGEST_MIDDLE, RANKED_CANDIDATES
-from segue.dialects.base import Call
+from segue.bounds import LONGEST_MIDDLE, MAX_LOGPROBS, MAX_N, RANKED_CANDIDATES
+from segue.dialects.base import Call, Operation
+from segue.dialects.fields.kinds import Mismatch
 from segue.errors import InvalidField
 from segue.server.field_names import engine_name
 from segue.types import CompletionRequest, Constraint
+
+# Of each number that is counted below: the cap on it, and what the dialects' tables have as its largest.
+_NUMBERS = {
+    "n": ("n", MAX_N),
+    "best_of": ("best_of", MAX_N),
+    **dict.fromkeys(
+        ("logprobs", "prompt_logprobs", "shape.prompt_logprobs", "shape.top_logprobs"),
+        ("logprobs", MAX_LOGPROBS),
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +37,24 @@ class Caps:
     logit_bias: int = 1024
     grammar_chars: int = 256 << 10
     total_tokens: int = 1 << 20  # to generate at most, over all candidates
+
+    def told_by(self, operation: Operation) -> Operation:
+        """The operation; where it refuses a number, its words name this server's bound, if that is the smaller one."""
+        caps = {
+            spelling: cap
+            for row in operation.table.rows
+            for cap, most in [_NUMBERS.get(row.target, ("", 0))]
+            if cap and getattr(self, cap) < most
+            for spelling in row.spellings
+        }
+
+        def complaint(path: str, wrong: Mismatch) -> str:
+            if path not in caps:
+                return operation.complaint(path, wrong)
+            words = operation.complaint(path, wrong.below(getattr(self, caps[path])))
+            return f"{words}; at most {self._most(caps[path])}"
+
+        return dataclasses.replace(operation, complaint=complaint)
 
     def check(self, call: Call) -> None:
         """Raises InvalidField, with the name the client used."""

@@ -102,7 +102,10 @@ COMPLETIONS = [
         PATH,
         {"prompt": "x", "n_cmpl": 4097},
         status=400,
-        answer=error("Field 'n_cmpl': Value must be between 1 <= value <= 4096, but got 4097"),
+        answer=error(
+            "Field 'n_cmpl': Value must be between 1 <= value <= 128, but got 4097; "
+            "at most 128 on this server (--max-n)"
+        ),
         source="C.1 and llama.vscode, which looks for these words",
     ),
     Case(

@@ -6,9 +6,11 @@ import pytest
 
 from segue.bounds import LONGEST_MIDDLE
 from segue.config import TABLE
+from segue.dialects import DIALECTS
 from segue.dialects.base import Stamp
 from segue.dialects.openai import OPENAI
 from segue.errors import InvalidField
+from segue.server.admission import request_caps
 from segue.server.admission.request_caps import Caps
 from segue.types import Constraint, Infill, Prompt
 from tests.server.conftest import Launch
@@ -62,6 +64,38 @@ def test_each_cap_names_its_field(body: dict[str, Any], param: str) -> None:
     flag = error.value.message.partition("(")[2].removesuffix(")")
     assert flag in {row.flag for row in TABLE}
     Caps().check(call(**body))
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"n": 5000}, "n must be an integer from 1 to 4096, not 5000; at most 2"),
+        ({"n": "2"}, 'n must be an integer from 1 to 4096, not "2"; at most 2'),
+        ({"best_of": 0}, "best_of must be an integer from 1 to 4096, not 0; at most 3"),
+        ({"logprobs": 1001}, "logprobs must be an integer from 0 to 1000, not 1001; at most 2"),
+        ({"prompt_logprobs": 1.5}, "prompt_logprobs must be .*, not 1.5; at most 2"),
+        ({"top_logprobs": -1}, "top_logprobs must be .*, not -1; at most 2"),
+    ],
+)
+def test_what_a_dialect_refuses_is_told_with_this_servers_bound(
+    body: dict[str, Any], told: str
+) -> None:
+    """Else what is right for the dialect is refused the next time."""
+    operation, larger = OPENAI.operations[0], Caps(n=10**6, best_of=4096, logprobs=1000)
+    with pytest.raises(InvalidField, match=rf"^{told} on this server \(--max-[a-z-]+\)$"):
+        SMALL.told_by(operation).parse({"prompt": "a", **body}, STAMP)
+    with pytest.raises(InvalidField) as error:
+        larger.told_by(operation).parse({"prompt": "a", **body}, STAMP)
+    assert "server" not in error.value.message
+
+
+def test_the_largest_numbers_of_the_dialects_are_those_that_bounds_are_compared_with() -> None:
+    for operation in (each for dialect in DIALECTS for each in dialect.operations):
+        for row in operation.table.rows:
+            if row.target in request_caps._NUMBERS:
+                schema = row.kind.schema()
+                largest = schema.get("anyOf", [schema])[0]["maximum"]
+                assert largest == request_caps._NUMBERS[row.target][1], row.name
 
 
 @pytest.mark.parametrize(
@@ -139,8 +173,9 @@ def test_the_size_of_a_constraint_is_told_under_its_own_name() -> None:
 
 def test_caps_over_http(launch: Launch) -> None:
     live = launch(caps=SMALL)
-    for body in ({"n": 3}, {"max_tokens": 51, "n": 2, "stream": True}):
+    for body in ({"n": 3}, {"max_tokens": 51, "n": 2, "stream": True}, {"n": 5000}):
         answer = live.complete(**body)
         assert answer.status_code == 400
         assert answer.json()["error"]["param"] in body
+    assert answer.json()["error"]["message"].endswith("at most 2 on this server (--max-n)")
     assert live.engine.requests == []
