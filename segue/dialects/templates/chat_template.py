@@ -36,11 +36,18 @@ _GROWING_METHODS = frozenset(
 # And what takes long with a long one.
 _GROWING_FILTERS = frozenset(
     {
-        *("batch", "center", "filesizeformat", "format", "slice", "striptags", "urlize"),
-        *("wordcount", "wordwrap", "xmlattr"),
+        *("batch", "center", "filesizeformat", "slice", "striptags", "urlize", "wordcount"),
+        *("wordwrap", "xmlattr"),
     }
 )
+_GROWING_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": growth.added,
+    "*": growth.multiplied,
+    "**": growth.raised,
+    "%": lenient.modulo,
+}
 _OWN_FILTERS: dict[str, Callable[..., Any]] = {
+    "format": lenient.filled,
     "indent": lenient.indent,
     "join": growth.join,
     "replace": growth.replace,
@@ -58,7 +65,7 @@ _UNCOUNTED = frozenset({__file__, growth.__file__, lenient.__file__})  # functio
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    intercepted_binops = frozenset({"*", "/", "//", "**", "%", "+"})
+    intercepted_binops = frozenset({"/", "//", *_GROWING_OPERATORS})
     code_generator_class = growth.Code
     concat = staticmethod(growth.concat)
     held = staticmethod(growth.held)
@@ -82,10 +89,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return growth.taken(super().call(context, obj, *growth.check_call(obj, args), **kwargs))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        if operator == "+":
-            return growth.added(left, right)
-        if operator == "**" or not all(isinstance(side, int | float) for side in (left, right)):
-            raise SecurityError(f"{operator} is for numbers here, and only where they stay small")
+        if operator in _GROWING_OPERATORS:
+            return _GROWING_OPERATORS[operator](left, right)
         growth.check_numbers(left, right)
         return super().call_binop(context, operator, left, right)
 

@@ -24,6 +24,7 @@ _MAX_DIGITS = 2000  # that a number is rounded to: more than it may have
 _MAX_COMPARED = 2**30  # characters, where each of a text is compared with each of another
 _ESCAPED_CHARS = 5  # that one becomes where texts are escaped
 _NUMBERS = int | float
+_REPEATED: Any = (str, list, tuple)
 _LISTS: Any = (list, tuple, set, *map(type, ({}.keys(), {}.values(), {}.items())))
 _TOO_LARGE = "it makes too large a value"
 _TOO_LARGE_NUMBER = "it makes too large a number"
@@ -89,8 +90,8 @@ def _check(size: int, waiting: list[tuple[Any, int]]) -> int:
             waiting.append(([*each.keys(), *each.values()], depth))
         elif isinstance(each, Namespace):
             waiting.append((object.__getattribute__(each, "_Namespace__attrs"), depth))
-        elif isinstance(each, int) and each.bit_length() > _MAX_BITS:
-            raise SecurityError(_TOO_LARGE_NUMBER)
+        elif isinstance(each, int):
+            _check_bits(each.bit_length())
         if size > MAX_CHARS:  # a call would take longer than all of this
             raise SecurityError(_TOO_LARGE)
     return size
@@ -116,10 +117,34 @@ def added(left: Any, right: Any) -> Any:
     return made(left + right)
 
 
-def check_numbers(left: float, right: float) -> None:
+def multiplied(left: Any, right: Any) -> Any:
+    """A text or a list is repeated."""
+    if isinstance(left, int) and isinstance(right, _REPEATED):
+        left, right = right, left
+    if not (isinstance(left, _REPEATED) and isinstance(right, int)):
+        check_numbers(left, right)
+        return left * right
+    check_size(len(left) * right * (1 if isinstance(left, str) else _ENTRY_CHARS))
+    return held(left * right)
+
+
+def raised(left: Any, right: Any) -> Any:
+    """To a power."""
+    check_numbers(left, right)
+    if isinstance(left, int) and isinstance(right, int):
+        _check_bits(left.bit_length() * right)
+    return left**right
+
+
+def check_numbers(left: Any, right: Any) -> None:
     """Before one is multiplied or divided by the other."""
-    sizes = [each.bit_length() for each in (left, right) if isinstance(each, int)]
-    if sum(sizes) > _MAX_BITS:
+    if not (isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)):
+        raise SecurityError("texts and lists can be added, and multiplied by whole numbers, only")
+    _check_bits(sum(each.bit_length() for each in (left, right) if isinstance(each, int)))
+
+
+def _check_bits(num_bits: int) -> None:
+    if num_bits > _MAX_BITS:
         raise SecurityError(_TOO_LARGE_NUMBER)
 
 

@@ -1,5 +1,7 @@
-"""What chat templates use beyond Jinja's safe part: `'<{}>'.format(x)`, `| indent` and `{% generation %}`."""
+"""What chat templates use beyond Jinja's safe part: `'<{}>'.format(x)`, `'%02d' % n`, `| indent` and
+`{% generation %}`."""
 
+import re
 import string
 from collections.abc import Callable
 from types import BuiltinMethodType
@@ -12,6 +14,9 @@ from jinja2.filters import do_indent
 from jinja2.parser import Parser
 
 from segue.dialects.templates import growth
+
+_CONVERSION = re.compile(r"%(?:\(\w*\))?[-+ #0]*(\d{0,9})(?:\.(\d{0,9}))?[diouxXeEfFgGcs%]")
+_NUMBER_CHARS = 2048  # of a number, but for what a width and a precision add
 
 
 class Generation(Extension):
@@ -49,6 +54,32 @@ def _format(text: str) -> Callable[..., str]:
 def _is_particular(field: tuple[str, str | None, str | None, str | None]) -> bool:
     _, name, spec, conversion = field
     return bool(spec or conversion or (name and not name.isdigit() and not name.isidentifier()))
+
+
+def modulo(left: Any, right: Any) -> Any:
+    """Of numbers; or of a text, with what is put into it."""
+    if isinstance(left, str):
+        return percent_format(left, right)
+    growth.check_numbers(left, right)
+    return left % right
+
+
+def filled(text: Any, *args: Any, **kwargs: Any) -> str:
+    """As the filter `format`."""
+    return percent_format(str(text), kwargs or args)
+
+
+def percent_format(text: str, values: Any) -> str:
+    """text % values."""
+    growth.check_spread(text)
+    fields = _CONVERSION.findall(text)
+    if "%" in _CONVERSION.sub("", text):
+        raise SecurityError("% takes %s, %d, %02d, %.2f, %(name)s and the like here")
+    each_alone = values if isinstance(values, tuple) else (values,)
+    longest = max((len(str(growth.weighed(each))) for each in each_alone), default=0)
+    widths = sum(int(number) for field in fields for number in field if number)
+    growth.check_size(len(text) + len(fields) * (longest + _NUMBER_CHARS) + widths)
+    return str(growth.made(str(text) % values))
 
 
 def indent(text: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
