@@ -18,7 +18,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from segue.dialects.templates import growth, lenient
+from segue.dialects.templates import alive, growth, lenient
 from segue.errors import InvalidField
 from segue.types import ModelInfo
 
@@ -61,7 +61,9 @@ _SPREADING_FILTERS = frozenset({"indent", "join", "list", "sort", "title", "urle
 _GROWING_GLOBALS = ("cycler", "joiner", "lipsum")
 
 _FILE = "<template>"  # the name Jinja compiles a template without a file under
-_UNCOUNTED = frozenset({__file__, growth.__file__, lenient.__file__})  # functions that weigh
+_UNCOUNTED = frozenset(
+    {__file__, alive.__file__, growth.__file__, lenient.__file__}
+)  # functions that weigh
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -69,7 +71,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     code_generator_class = growth.Code
     concat = staticmethod(growth.concat)
     held = staticmethod(growth.held)
-    made = staticmethod(growth.made)
+    made = staticmethod(alive.made)
 
     def handle_exception(self, source: str | None = None) -> NoReturn:
         """Raise it again as it is: Jinja makes tracebacks that lead back to themselves, and keep all that was made."""
@@ -195,16 +197,16 @@ def _bounded(template: Template, values: dict[str, Any]) -> str:
             raise SecurityError("it runs for too long")
         return trace if frame.f_code.co_filename == _FILE else None
 
-    growth.begin()
     pieces: list[str] = []
     before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        for piece in template.generate(values):
-            pieces.append(piece)
-            num_chars += len(piece)
-            if num_chars > growth.MAX_CHARS:
-                raise SecurityError("it makes too long a text")
-    finally:
-        sys.settrace(before)
+    with alive.counting():
+        sys.settrace(trace)
+        try:
+            for piece in template.generate(values):
+                pieces.append(piece)
+                num_chars += len(piece)
+                if num_chars > growth.MAX_CHARS:
+                    raise SecurityError("it makes too long a text")
+        finally:
+            sys.settrace(before)
     return "".join(pieces)

@@ -2,11 +2,9 @@
 
 Without this, a text that is doubled forty times, or one long text put in place of each letter of another, takes all of
 the server's memory in a single step; and two lists that are doubled so often are compared for ever, while nothing else
-runs. Nor may all of it together be much: each may stay, by a name of its own.
+runs. Nor may what is kept of it together be much (alive.py).
 """
 
-import sys
-import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,8 +14,9 @@ from jinja2.exceptions import SecurityError
 from jinja2.filters import do_round, make_attrgetter
 from jinja2.utils import Namespace
 
+from segue.dialects.templates.alive import made
+
 MAX_CHARS = 32 * 2**20
-MAX_MADE = 2**30  # bytes of all that one rendering makes
 _ENTRY_CHARS = 64  # an entry of a list counts as so many, times the lists that it is in
 _MAX_BITS = 4096  # of a whole number
 _MAX_DIGITS = 2000  # that a number is rounded to: more than it may have
@@ -28,26 +27,6 @@ _REPEATED: Any = (str, list, tuple)
 _LISTS: Any = (list, tuple, set, *map(type, ({}.keys(), {}.values(), {}.items())))
 _TOO_LARGE = "it makes too large a value"
 _TOO_LARGE_NUMBER = "it makes too large a number"
-
-
-class _Made(threading.local):
-    num_bytes = 0  # by the rendering on this thread
-
-
-_made = _Made()
-
-
-def begin() -> None:
-    """Another rendering."""
-    _made.num_bytes = 0
-
-
-def made(value: Any) -> Any:
-    """The value, which was not there before."""
-    _made.num_bytes += sys.getsizeof(value)
-    if _made.num_bytes > MAX_MADE:
-        raise SecurityError("it makes too much")
-    return value
 
 
 def weighed(value: Any) -> Any:

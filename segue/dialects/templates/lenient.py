@@ -14,6 +14,7 @@ from jinja2.filters import do_indent
 from jinja2.parser import Parser
 
 from segue.dialects.templates import growth
+from segue.dialects.templates.alive import made
 
 _CONVERSION = re.compile(r"%(?:\(\w*\))?[-+ #0]*(\d{0,9})(?:\.(\d{0,9}))?[diouxXeEfFgGcs%]")
 _NUMBER_CHARS = 2048  # of a number, but for what a width and a precision add
@@ -79,7 +80,7 @@ def percent_format(text: str, values: Any) -> str:
     longest = max((len(str(growth.weighed(each))) for each in each_alone), default=0)
     widths = sum(int(number) for field in fields for number in field if number)
     growth.check_size(len(text) + len(fields) * (longest + _NUMBER_CHARS) + widths)
-    return str(growth.made(str(text) % values))
+    return str(made(str(text) % values))
 
 
 def indent(text: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:

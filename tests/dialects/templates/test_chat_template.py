@@ -9,7 +9,7 @@ import weakref
 import pytest
 from msgspec.structs import replace
 
-from segue.dialects.templates import chat_template, growth
+from segue.dialects.templates import alive, chat_template, growth
 from segue.dialects.templates.chat_template import MAX_SOURCE_CHARS, render
 from segue.errors import InvalidField
 from tests.support import clocks
@@ -246,20 +246,20 @@ def test_what_holds_a_thing_twice_is_weighed_when_it_is_made(
         "TEXT | upper",
         "TEXT | replace('a', 'b')",
         "'<{}>'.format(TEXT)",
-        "'%s' % TEXT",
+        "'%s.' % TEXT",
         "TEXT * 2",
-        "[TEXT] | join",
+        "[TEXT, 1] | join",
         "LIST[1:]",
         "LIST * 2",
         "LIST + [1]",
         "LIST | reverse | list",
     ],
 )
-def test_all_that_a_template_makes_is_bounded_together(
+def test_all_that_a_template_makes_and_keeps_is_bounded_together(
     form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each text had its bound, and thousands of them were kept, each by a name of its own."""
-    monkeypatch.setattr(growth, "MAX_MADE", 2**20)
+    monkeypatch.setattr(alive, "MAX_BYTES", 2**20)
     form = form.replace("TEXT", "messages[0].content").replace("LIST", "list")
     lines = [f"{{% set a{number} = {form} %}}" for number in range(200)]
     begin = "{% set list = range(2000) | list %}"
