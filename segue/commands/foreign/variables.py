@@ -1,7 +1,6 @@
 """Variables without effect, of other servers or called as ours are: the log of a server that starts says what each is
 here."""
 
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 
@@ -51,9 +50,11 @@ _PREFIX = "SEGUE_"
 _BETWEEN_US = frozenset({"SEGUE_AGAINST_API_KEY", "SEGUE_PARENT_WATCH"})
 _KNOWN = {*_OWN.values(), FILE_VARIABLE, *_BETWEEN_US}
 # Kubernetes sets these of its own accord, for each service whose name begins with "segue", and others to an address.
-_OF_A_SERVICE = re.compile(
-    rf"{_PREFIX}(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_[A-Z]+_(PROTO|PORT|ADDR))"
+_OF_SERVICES = (
+    "SERVICE_HOST",
+    *(f"_{net}_{end}" for net in ("TCP", "UDP", "SCTP") for end in ("PROTO", "PORT", "ADDR")),
 )
+_PORT_OF_SERVICES = "SERVICE_PORT"  # a named one has its name behind it
 _ADDRESSES = ("tcp://", "udp://", "sctp://")
 
 
@@ -79,7 +80,7 @@ def _answer(name: str, value: str) -> str | None:
 
 def _meant(name: str) -> str | None:
     """Of one that is called as ours are. What is nearer still is refused (config.py)."""
-    if name in _KNOWN or _OF_A_SERVICE.fullmatch(name):
+    if name in _KNOWN or name.endswith(_OF_SERVICES) or _PORT_OF_SERVICES in name:
         return None
     if (flag := _flag(name, _PREFIX)) in FOREIGN:
         return FOREIGN[flag]
