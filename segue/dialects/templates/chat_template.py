@@ -113,7 +113,13 @@ def _sandbox() -> _Sandbox:
     for name in sandbox.filters.keys() - _SHALLOW_FILTERS:
         sandbox.filters[name] = _weighing(sandbox.filters[name], name in _SPREADING_FILTERS)
     sandbox.globals["raise_exception"] = _raise
+    sandbox.tests["sequence"] = _is_sequence
     return sandbox
+
+
+def _is_sequence(value: Any) -> bool:
+    """As the test, which takes any error for a no: that the template runs for too long too."""
+    return hasattr(type(value), "__len__") and hasattr(type(value), "__getitem__")
 
 
 def _weighing(found: Callable[..., Any], is_spreading: bool) -> Callable[..., Any]:
@@ -192,10 +198,13 @@ def _bounded(template: Template, values: dict[str, Any]) -> str:
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal num_steps
-        num_steps += frame.f_code.co_filename not in _UNCOUNTED
-        if num_steps > MAX_STEPS or time.thread_time() > end_s:
+        file = frame.f_code.co_filename
+        num_steps += file not in _UNCOUNTED
+        is_over = num_steps > MAX_STEPS or time.thread_time() > end_s
+        # Nobody would hear of it where a generator of the template ends early, and what raises is not called again.
+        if is_over and (event == "line" or file != _FILE):
             raise SecurityError("it runs for too long")
-        return trace if frame.f_code.co_filename == _FILE else None
+        return trace if file == _FILE else None
 
     pieces: list[str] = []
     before = sys.gettrace()

@@ -96,6 +96,11 @@ def test_a_common_template() -> None:
             "10240.52.02.251.5",
         ),
         ("{% for tool in tools %}{{ tool }}{% endfor %}{% if not tools %}none{% endif %}", "none"),
+        (
+            "{% for x in [[], 'a', {}, 1, loop, none] %}{{ 'yn'[x is not sequence] }}{% endfor %}"
+            "{% for x in 'a' %}{{ loop is sequence }}{% endfor %}",
+            "yyynynFalse",
+        ),
     ],
 )
 def test_what_templates_use(template: str, text: str) -> None:
@@ -334,6 +339,31 @@ def test_messages_are_not_weighed_by_who_looks_at_one_or_none(
 def test_what_takes_long_in_one_step_with_a_long_text(form: str) -> None:
     with pytest.raises(InvalidField):
         rendered("{{ " + form.replace("LONG", "messages[0].content") + " }}", "a" * 600_000)
+
+
+ENDLESS = "{% for a in all %}{% for b in all %}{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{% for b in [1] %}{% if loop is sequence %}{% endif %}{% endfor %}",
+        "{% for b in [1, 2] if b %}{% break %}{% endfor %}",
+        "{% for b in [1, 2] if b %}{% for c in [1, 2] if c %}{% break %}{% endfor %}{% break %}{% endfor %}",
+        "{% for b in [1, 2] recursive %}{{ loop([]) }}{{ loop.length }}{% endfor %}",
+    ],
+)
+def test_a_template_that_runs_for_too_long_is_told_wherever_it_is(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the test for sequences was, or a generator ended early, nobody heard of it, and no step was counted any
+    more: such a template ran for ever."""
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # however slow it is here
+    template = "{% set all = range(999) %}{% for a in all %}STEP{% endfor %}" + ENDLESS
+    for number in range(40):
+        monkeypatch.setattr(chat_template, "MAX_STEPS", 500 + number)
+        with pytest.raises(InvalidField, match="it runs for too long"):
+            rendered(template.replace("STEP", step))
 
 
 def test_nothing_is_computed_before_there_is_a_bound_of_time() -> None:
