@@ -42,6 +42,7 @@ _GROWING_FILTERS = frozenset(
 )
 _GROWING_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": growth.added,
+    "-": growth.subtracted,
     "*": growth.multiplied,
     "**": growth.raised,
     "%": lenient.modulo,
@@ -179,12 +180,14 @@ def render(
     }
     if enable_thinking is not None:
         values["enable_thinking"] = enable_thinking
-    try:
-        return _bounded(_compiled(source), values)
-    except Exception as error:  # whatever a template does wrong, it is the template's
-        reason = f"{type(error).__name__}: {_told(error)}"[:200]
+    with alive.counting():
+        try:
+            return _bounded(_compiled(source), values)
+        except Exception as error:  # whatever a template does wrong, it is the template's
+            reason = f"{type(error).__name__}: {_told(error)}"[:200]
+        # Not before: with the error goes all that the template made.
         message = f"the model's chat template cannot render this: {reason}"
-        raise InvalidField(message, "messages") from None
+        raise InvalidField(message, "messages")
 
 
 def _told(error: Exception) -> str:
@@ -208,14 +211,13 @@ def _bounded(template: Template, values: dict[str, Any]) -> str:
 
     pieces: list[str] = []
     before = sys.gettrace()
-    with alive.counting():
-        sys.settrace(trace)
-        try:
-            for piece in template.generate(values):
-                pieces.append(piece)
-                num_chars += len(piece)
-                if num_chars > growth.MAX_CHARS:
-                    raise SecurityError("it makes too long a text")
-        finally:
-            sys.settrace(before)
+    sys.settrace(trace)
+    try:
+        for piece in template.generate(values):
+            pieces.append(piece)
+            num_chars += len(piece)
+            if num_chars > growth.MAX_CHARS:
+                raise SecurityError("it makes too long a text")
+    finally:
+        sys.settrace(before)
     return "".join(pieces)

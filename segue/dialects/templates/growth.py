@@ -14,7 +14,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.filters import do_round, make_attrgetter
 from jinja2.utils import Namespace
 
-from segue.dialects.templates.alive import made
+from segue.dialects.templates.alive import made, made_with_entries, weight_of
 
 MAX_CHARS = 32 * 2**20
 _ENTRY_CHARS = 64  # an entry of a list counts as so many, times the lists that it is in
@@ -22,9 +22,10 @@ _MAX_BITS = 4096  # of a whole number
 _MAX_DIGITS = 2000  # that a number is rounded to: more than it may have
 _MAX_COMPARED = 2**30  # characters, where each of a text is compared with each of another
 _ESCAPED_CHARS = 5  # that one becomes where texts are escaped
-_NUMBERS = int | float
+_NUMBERS = (int, float)
 _REPEATED: Any = (str, list, tuple)
 _LISTS: Any = (list, tuple, set, *map(type, ({}.keys(), {}.values(), {}.items())))
+_MAKERS = (dict, dict.fromkeys, Namespace)  # of keys and values
 _TOO_LARGE = "it makes too large a value"
 _TOO_LARGE_NUMBER = "it makes too large a number"
 
@@ -43,10 +44,10 @@ def held(value: Any) -> Any:
 def taken(value: Any) -> Any:
     """What a filter or a call gave. Pieces that would come one by one come now, as far as they are not too large."""
     if hasattr(value, "__next__"):
-        return iter(made(_listed(value)))
+        return iter(made_with_entries(_listed(value)))
     if not isinstance(value, str) or len(value) > MAX_CHARS:
         _check(0, [(value, 1)])
-    return made(value)
+    return made_with_entries(value)
 
 
 def _listed(pieces: Iterable[Any], size: int = 0, each_more: int = 0) -> list[Any]:
@@ -90,10 +91,22 @@ def concat(pieces: Iterable[Any]) -> str:
 def added(left: Any, right: Any) -> Any:
     if isinstance(left, str) and isinstance(right, str):
         check_size(len(left) + len(right))
-    elif not isinstance(left, _NUMBERS):
-        sizes = [len(each) for each in (left, right) if hasattr(each, "__len__")]
-        check_size(sum(sizes) * _ENTRY_CHARS)
-    return made(left + right)
+    if isinstance(left, (str, *_NUMBERS)):
+        return made(left + right)
+    weight = _weight(left) + _weight(right)
+    check_size(weight)
+    return made(left + right, weight)
+
+
+def _weight(value: Any) -> int:
+    """A long list that grows by one entry after the other is not read again each time."""
+    known = weight_of(value)
+    return _check(0, [(value, 1)]) if known is None else known
+
+
+def subtracted(left: Any, right: Any) -> Any:
+    """Of numbers; or of the keys of a dict, those that others do not have."""
+    return taken(left - right)
 
 
 def multiplied(left: Any, right: Any) -> Any:
@@ -128,7 +141,10 @@ def _check_bits(num_bits: int) -> None:
 
 
 def check_call(called: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of a method of texts, if its result is not too large. They may be read only once."""
+    """The arguments, if what a method of texts makes of them is not too large. They may be read only once."""
+    if called in _MAKERS and arguments and not isinstance(arguments[0], dict):
+        # One by one, so that the clock is looked at for each: a key that is like all before it is compared with them.
+        return ((each for each in arguments[0]), *arguments[1:])
     text = getattr(called, "__self__", None)
     if not isinstance(text, str):
         return arguments

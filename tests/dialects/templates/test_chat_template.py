@@ -101,6 +101,15 @@ def test_a_common_template() -> None:
             "{% for x in 'a' %}{{ loop is sequence }}{% endfor %}",
             "yyynynFalse",
         ),
+        (
+            "{{ 7 - 2.5 }}{{ ({1: 2, 3: 4}.keys() - [1]) | list }}{{ {}.fromkeys('ab', 1) }}",
+            "4.5[3]{'a': 1, 'b': 1}",
+        ),
+        (
+            "{{ dict([(1, 2)], a=3) }}{{ dict({1: 2}) }}{{ dict() }}{{ namespace([('a', 1)]).a }}",
+            "{1: 2, 'a': 3}{1: 2}{}1",
+        ),
+        ("{{ (1, 2) + (3,) }}{{ [] + [] }}{{ () + () }}", "(1, 2, 3)[]()"),
     ],
 )
 def test_what_templates_use(template: str, text: str) -> None:
@@ -364,6 +373,47 @@ def test_a_template_that_runs_for_too_long_is_told_wherever_it_is(
         monkeypatch.setattr(chat_template, "MAX_STEPS", 500 + number)
         with pytest.raises(InvalidField, match="it runs for too long"):
             rendered(template.replace("STEP", step))
+
+
+def test_texts_that_are_compared_over_and_over_are_weighed_together() -> None:
+    """Each of a quarter of a million entries was the same text, and another that is like it but for its end was looked
+    for among them: in one step, for hours."""
+    twice = "{% for i in range(18) %}{% set ns.x = ns.x + ns.x %}{% endfor %}"
+    for pair in ("[long]", "(long,)"):
+        begin = "{% set long = messages[0].content %}{% set ns = namespace(x=PAIR) %}"
+        with pytest.raises(InvalidField, match="too large a value"):
+            rendered(begin.replace("PAIR", pair) + twice, "a" * 10_000)
+
+
+def test_a_list_that_grows_entry_by_entry_is_not_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weighed: list[int] = []
+    check = growth._check
+
+    def counted(size: int, waiting: list[tuple[object, int]]) -> int:
+        weighed.append(sum(len(each) for each, _ in waiting if isinstance(each, list)))
+        return check(size, waiting)
+
+    monkeypatch.setattr(growth, "_check", counted)
+    grown = "{% set ns = namespace(x=[]) %}{% for i in range(300) %}{% set ns.x = ns.x + [i] %}{% endfor %}"
+    assert rendered(grown + "{{ ns.x | length }}") == "300"
+    assert max(weighed) == 1
+
+
+@pytest.mark.parametrize("form", ["{}.fromkeys(all)", "dict(all)", "namespace(all)"])
+def test_keys_that_are_alike_are_put_in_while_the_clock_is_looked_at(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty thousand numbers with the same hash are compared each with each: in one step, for half a minute."""
+    clocks.show(monkeypatch, map(float, itertools.count()))
+    monkeypatch.setattr(chat_template, "MAX_S", 500.0)
+    with pytest.raises(InvalidField, match="runs for too long"):
+        rendered(
+            "{% set all = 'ab ' * 999 %}{% set x = FORM %}".replace(
+                "FORM", form.replace("all", "all.split()")
+            )
+        )
 
 
 def test_nothing_is_computed_before_there_is_a_bound_of_time() -> None:
