@@ -253,6 +253,31 @@ def test_a_refused_parameter_is_told_at_its_field(page: Page) -> None:
     page.errors.clear()
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [("temperature", "1e", "must be a number such as 0.5"), ("n", "-", "must be a whole number")],
+)
+def test_a_field_that_shows_no_number_is_not_taken_for_empty(
+    page: Page, name: str, text: str, words: str
+) -> None:
+    """To a script such a field is empty: the request was sent without it, though one reads there what was typed."""
+    page.click(f"#parameter-{name}")
+    page.type(text)
+    write(page, "x")
+    page.press("Ctrl", "Enter")
+    page.until("document.querySelector('.parameter .wrong')")
+    assert page.text(".parameter .wrong") == f"{name} {words}"
+    page.click("#parameters-reset")
+    assert not page.js(f"document.querySelector('#parameter-{name}').validity.badInput")
+    assert complete(page)
+
+
+def test_a_number_may_begin_with_its_point(page: Page) -> None:
+    """.5 is how many write it, and no JSON."""
+    write(page, "x", top_p=".5", max_tokens=4)
+    assert complete(page)
+
+
 # --- what is behind it ---------------------------------------------------------------------------
 
 

@@ -29,8 +29,7 @@ export class Parameters {
   get values() {
     const body = {};
     for (const [name, { input, parameter }] of this.#rows) {
-      if (input.value === "") continue;
-      body[name] = read(input.value, parameter, name);
+      if (isSet(input)) body[name] = read(input, parameter, name);
     }
     return body;
   }
@@ -43,7 +42,7 @@ export class Parameters {
   restore(texts) {
     for (const [name, { input, element }] of this.#rows) {
       input.value = texts[name] ?? "";
-      element.classList.toggle("set", input.value !== "");
+      element.classList.toggle("set", isSet(input));
     }
     this.clearProblems();
     this.onChange();
@@ -83,7 +82,7 @@ export class Parameters {
     label.title = parameter.type;
     doc.textContent = parameter.doc;
     input.addEventListener("input", () => {
-      element.classList.toggle("set", input.value !== "");
+      element.classList.toggle("set", isSet(input));
       element.querySelector(".wrong")?.remove();
       input.removeAttribute("aria-invalid");
       this.onChange();
@@ -121,17 +120,22 @@ function control({ schema, type, default: usual, name }) {
   return input;
 }
 
-function read(text, { schema, type }, name) {
+/** A field for numbers says that it is empty where what it shows is none, such as "1e" or, with a point as here, "0,7". */
+const isSet = (input) => input.value !== "" || input.validity.badInput;
+
+const wrong = (name, words) => Object.assign(new Error(`${name} ${words}`), { param: name });
+
+function read(input, { schema, type }, name) {
+  const text = input.value;
   if (schema.type === "string") return text;
+  if (input.validity.badInput) throw wrong(name, schema.type === "integer" ? "must be a whole number" : "must be a number such as 0.5");
   let value;
   try {
-    value = JSON.parse(text);
+    value = input.type === "number" ? Number(text) : JSON.parse(text); // .5 is a number, and no JSON
   } catch {
     if (type.includes("string")) return text.replaceAll("\\n", "\n"); // a bare text where others are possible
-    throw Object.assign(new Error(`${name} must be ${type}, written as JSON`), { param: name });
+    throw wrong(name, `must be ${type}, written as JSON`);
   }
-  if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
-    throw Object.assign(new Error(`${name} is larger than a browser can count exactly`), { param: name });
-  }
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) throw wrong(name, "is larger than a browser can count exactly");
   return value;
 }
