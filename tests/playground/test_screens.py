@@ -44,6 +44,20 @@ def test_a_tap_opens_the_alternatives_within_the_screen(page: Page) -> None:
     assert right <= 390
 
 
+@pytest.mark.parametrize("is_phone", [False, True])
+def test_the_smallest_share_stands_on_one_line(page: Page, is_phone: bool) -> None:
+    page.screen(390 if is_phone else 1280, 844, phone=is_phone)
+    write(page, "The sea", max_tokens=4, seed=1)
+    complete(page)
+    page.js("document.querySelector('#text').focus()")
+    page.press("Alt", "ArrowDown")
+    page.until("document.querySelector('#alternatives button')")
+    share = "document.querySelector('#alternatives button').lastElementChild"
+    fits = f"(e => e.scrollWidth <= e.clientWidth && e.offsetHeight < 30)({share})"
+    page.js(f"{share}.textContent = '< 0.1 %'")
+    assert page.js(fits)
+
+
 def test_a_tap_points_at_a_token_and_the_next_one_edits(page: Page) -> None:
     """The keyboard, which comes with the first edit, would cover the alternatives."""
     page.screen(390, 844, phone=True)
