@@ -129,6 +129,7 @@ LAW: dict[str, tuple[str, ...]] = {
         "segue.config",
         "segue.cpus",
         "segue.engine",
+        "segue.logs",
         "segue.machine",
         "segue.models",
         "segue.runners",

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from segue import unix_socket
 from segue.bench.faithfulness import passage
@@ -106,8 +107,7 @@ def bench(
     """Send load to the server at URL and print what came of it. Without a URL, http://127.0.0.1:8080. Keys are read
     from SEGUE_API_KEY and, for the server of --against, SEGUE_AGAINST_API_KEY. The table has tokens and requests per
     second, milliseconds to the first token and from each to the next (gap), medians and 90th percentiles."""
-    if rate and contexts:
-        raise click.UsageError("--rate and --contexts exclude each other")
+    _check_kind(click.get_current_context())
     for address in (url, against):
         _check_address(address)
     for file in filter(None, (svg_file, json_file)):
@@ -146,6 +146,28 @@ def bench(
     if json_file:
         content = {"unit": unit, "figures": [row.as_json() for row in rows]}
         json_file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+_EXCLUDE = (
+    ("rate", "contexts"),
+    ("rate", "clients"),
+    ("rate", "requests"),
+    ("contexts", "clients"),
+)
+
+
+def _check_kind(context: click.Context) -> None:
+    """Of one kind of load alone: a flag of another would have no effect."""
+    given = {
+        name
+        for name in context.params
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    for one, other in _EXCLUDE:
+        if {one, other} <= given:
+            raise click.UsageError(f"--{one} and --{other} exclude each other")
+    if "seconds" in given and "rate" not in given:
+        raise click.UsageError("--seconds is for --rate alone; --requests says how many there are")
 
 
 _SCHEMES = ("http://", "https://", unix_socket.SCHEME)

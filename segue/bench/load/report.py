@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from segue.bench.load.drive import Outcome
+from segue.logs import printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,7 @@ class Figures:
     first_p90: float
     gap_p50: float
     gap_p90: float
+    problem: str  # of the first request that failed; "" if none did
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -47,6 +49,7 @@ def figures(name: str, load: str, weight: float, outcomes: Sequence[Outcome]) ->
         first_p90=_share(firsts, 0.9) * 1000,
         gap_p50=_share(gaps, 0.5) * 1000,
         gap_p90=_share(gaps, 0.9) * 1000,
+        problem=next((each.problem for each in outcomes if each.problem), ""),
     )
 
 
@@ -67,7 +70,16 @@ def table(rows: Sequence[Figures]) -> str:
         f"{row.first_p50:10.0f}{row.first_p90:8.0f}{row.gap_p50:8.1f}{row.gap_p90:8.1f}  {row.failed}"
         for row in rows
     ]
-    return "\n".join([head, *lines, *_ratios(rows)])
+    return "\n".join([head, *lines, *_ratios(rows), *_problems(rows)])
+
+
+def _problems(rows: Sequence[Figures]) -> list[str]:
+    """Why requests failed: of each load the first one's reason, in the server's words."""
+    return [
+        f"{row.failed} of {row.requests} failed at {row.load}: {row.name} {printable(row.problem)}"
+        for row in rows
+        if row.failed
+    ]
 
 
 def _ratios(rows: Sequence[Figures]) -> list[str]:

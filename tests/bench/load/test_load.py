@@ -82,6 +82,31 @@ def test_costs_over_contexts(live: Live, tmp_path: Path) -> None:
     assert "exclude each other" in bench(live.url, "--contexts", "8", "--rate", "1").output
 
 
+def test_why_requests_failed_is_told(live: Live) -> None:
+    """The table had their number alone, and a zero in every other column."""
+    result = bench(live.url, "--contexts", "9000", "--requests", "2")
+    assert result.exit_code == 0, result.output
+    host = live.url.removeprefix("http://")
+    last = result.output.splitlines()[-1]
+    assert last.startswith(
+        f"2 of 2 failed at 9000 words: {host} answers 400: This model's maximum context length is 4096"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--rate 1 --clients 2", "--rate and --clients exclude each other"),
+        ("--rate 1 --requests 2", "--rate and --requests exclude each other"),
+        ("--contexts 8 --clients 2", "--contexts and --clients exclude each other"),
+        ("--seconds 2", "--seconds is for --rate alone"),
+    ],
+)
+def test_a_flag_of_another_kind_of_load_is_refused(live: Live, flags: str, words: str) -> None:
+    """It had no effect, and nothing said so."""
+    assert words in bench(live.url, *flags.split()).output
+
+
 def test_the_servers_are_compared_with_llamacpps_own(live: Live, tmp_path: Path) -> None:
     model = write_tiny_gguf(tmp_path / "tiny.gguf")
     result = bench(
@@ -126,7 +151,7 @@ def test_figures_are_those_of_the_answers() -> None:
     assert row.failed == 1
     assert row.first_p50 == 500
     assert outcomes[0].gap_s == 0.5
-    assert "it" in table([row])
+    assert table([row]).splitlines()[-1] == "1 of 3 failed at 2 clients: it no"
     assert "&lt;" in throughput([figures("<b>", "1", 1, outcomes)], "clients")
 
 
