@@ -23,6 +23,9 @@ Source = Literal["embedded", "path", "hub"]
 _SERVED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _HUB_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
 _QUANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+_HUB_SITE = re.compile(r"(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co)/", re.IGNORECASE)
+_HUB_PAGE = re.compile(r"/(?:blob|resolve|tree)/([^/]+)(?=/|$)")  # with the revision
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _PATH_START = re.compile(r"[/.~\\]|[A-Za-z]:[/\\]")  # absolute, relative, home, UNC or drive
 
 NO_DRAFT = "none"  # of --draft: no model, and a model does not draft for itself either
@@ -59,7 +62,7 @@ def parse(text: str, is_file: Callable[[str], bool] = os.path.isfile) -> ModelRe
     if is_file(text):
         return _path(text)
     name, equals, rest = text.partition("=")
-    if equals and not _PATH_START.match(name):
+    if equals and not _PATH_START.match(name) and not _URL.match(name):
         if not rest:  # as a script writes it whose variable is not set
             raise ModelUnavailable(
                 f"no model follows {text!r}: write {text}MODEL, or {text}default"
@@ -124,8 +127,15 @@ def _served_name(name: str) -> str:
 def _unnamed(text: str, is_file: Callable[[str], bool]) -> ModelRef:
     if text.lower() in _EMBEDDED_FORMS:
         return ModelRef("embedded", EMBEDDED_NAME, _EMBEDDED_ALIASES)
+    if site := _HUB_SITE.match(text):
+        return _hub_address(text, text[site.end() :])
     if text.lower().startswith("hf:"):
         return _hub(text, text[3:])
+    if _URL.match(text):
+        raise ModelUnavailable(
+            f"{text!r} is an address: download the file and write its path, or for one of Hugging Face "
+            "hf:OWNER/REPO/FILE.gguf"
+        )
     if is_file(text) or _PATH_START.match(text) or text.lower().endswith(".gguf"):
         return _path(text)
     if "/" in text:
@@ -157,6 +167,16 @@ def _hub(text: str, rest: str) -> ModelRef:
         raise ModelUnavailable(f"{text!r} names no quantisation: write {repo}:Q4_K_M or {repo}")
     served, alias = repo + colon + quant, parts[1] + colon + quant
     return ModelRef("hub", served, (alias,), repo=repo, quant=quant)
+
+
+def _hub_address(text: str, rest: str) -> ModelRef:
+    """An address as a browser shows it, or a name as Ollama has it, which its clients then ask for."""
+    place = rest.partition("?")[0].rstrip("/")
+    page = _HUB_PAGE.search(place)
+    if page and page[1] != "main":
+        raise ModelUnavailable(f"{text!r} is of {page[1]!r}: what is fetched is of main")
+    ref = _hub(text, _HUB_PAGE.sub("", place, count=1))
+    return ref if _URL.match(text) else replace(ref, aliases=(*ref.aliases, text))
 
 
 def _hub_file(text: str, repo: str, file: str, colon: str) -> ModelRef:

@@ -58,6 +58,47 @@ def test_hub_names(text: str, repo: str, file: str, quant: str, served: str) -> 
     assert got.served_name == served
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("https://huggingface.co/o/r", "o/r"),
+        ("https://huggingface.co/o/r/", "o/r"),
+        ("https://huggingface.co/o/r/tree/main", "o/r"),
+        ("HTTPS://www.huggingface.co/o/r/blob/main/sub/m.gguf", "hf:o/r/sub/m.gguf"),
+        ("https://hf.co/o/r/resolve/main/m.gguf?download=true", "hf:o/r/m.gguf"),
+    ],
+)
+def test_an_address_of_hugging_face_is_its_repository_or_file(text: str, meant: str) -> None:
+    """As copied from a browser. It was looked for on the disk, with one slash where two had been."""
+    assert ref(text) == ref(meant)
+    assert ref(f"mine={text}") == ref(f"mine={meant}")
+
+
+def test_ollamas_name_of_a_repository_is_taken_and_answered_to() -> None:
+    got = ref("hf.co/o/r:Q8_0")
+    assert (got.repo, got.quant, got.names) == (
+        "o/r",
+        "Q8_0",
+        ("o/r:Q8_0", "r:Q8_0", "hf.co/o/r:Q8_0"),
+    )
+    assert ref("huggingface.co/o/r").repo == "o/r"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("https://example.org/m.gguf", "is an address: download the file"),
+        ("http://example.org/m.gguf?a=b", "is an address: download the file"),
+        ("file:///m.gguf", "is an address: download the file"),
+        ("https://huggingface.co/o/r/resolve/v1/m.gguf", "is of 'v1': what is fetched is of main"),
+        ("https://huggingface.co/o", "is no Hugging Face name"),
+    ],
+)
+def test_other_addresses_are_refused_as_such(text: str, words: str) -> None:
+    with pytest.raises(ModelUnavailable, match=words):
+        ref(text)
+
+
 def test_a_served_name_can_be_given_for_any_form() -> None:
     assert ref("mine=default") == ModelRef("embedded", "mine")
     assert ref("mine=o/r:Q8_0") == ModelRef("hub", "mine", repo="o/r", quant="Q8_0")
