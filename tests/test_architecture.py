@@ -126,6 +126,7 @@ LAW: dict[str, tuple[str, ...]] = {
     "segue.bench": (
         *_BASE,
         "segue.bench",
+        "segue.logs",
         "segue.config",
         "segue.cpus",
         "segue.engine",

@@ -29,6 +29,7 @@ from segue.bench.load.report import Figures, figures, table
 from segue.bench.load.requests import REQUEST_FORMATS, Body, prompt
 from segue.cpus import usable_cpus
 from segue.errors import Unavailable
+from segue.logs import printable_lines
 from segue.machine import file_problem
 
 WARM_UP = 2
@@ -139,7 +140,7 @@ def bench(
             return await closed_loop(target, body, at_once, requests or 4 * at_once)
 
         rows = asyncio.run(_measure(targets, loads, unit, one))
-    click.echo(table(rows))
+    click.echo(printable_lines(table(rows)))  # a server's words are among them
     if svg_file:
         title = "requests per second" if rate else unit
         svg_file.write_text(cost(rows) if contexts else throughput(rows, title), encoding="utf-8")

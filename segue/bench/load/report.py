@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from segue.bench.load.drive import Outcome
-from segue.logs import printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +75,7 @@ def table(rows: Sequence[Figures]) -> str:
 def _problems(rows: Sequence[Figures]) -> list[str]:
     """Why requests failed: of each load the first one's reason, in the server's words."""
     return [
-        f"{row.failed} of {row.requests} failed at {row.load}: {row.name} {printable(row.problem)}"
+        f"{row.failed} of {row.requests} failed at {row.load}: {row.name} {row.problem}"
         for row in rows
         if row.failed
     ]

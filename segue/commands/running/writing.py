@@ -30,7 +30,7 @@ async def _write(
 ) -> Folding:
     """The first choice as it is generated, the others after it."""
     answer, is_terminal = Folding(), sys.stdout.isatty()
-    has_colours = is_tinted and is_terminal and not os.environ.get("NO_COLOR")
+    has_colours = is_tinted and is_terminal and _has_colours()
     shown = printable_lines if is_terminal else str
 
     def put(text: str) -> None:
@@ -47,6 +47,11 @@ async def _write(
         for text in answer.texts[1:]:
             put(f"---\n{shown(text)}\n")
     return answer
+
+
+def _has_colours() -> bool:
+    """A terminal that is dumb, such as an editor's, shows the codes of colours as text."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 def _tinted(choice: Chunk) -> str:

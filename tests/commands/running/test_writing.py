@@ -69,7 +69,10 @@ def test_tokens_are_tinted_in_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -
 
     assert tinted().count("\x1b[30m\x1b[48;5;") == 3
     assert click.unstyle(tinted()) == "one\\x1b[2Jtwo\n"
-    monkeypatch.setenv("NO_COLOR", "1")
+    with monkeypatch.context() as patch:
+        patch.setenv("NO_COLOR", "1")
+        assert tinted() == "one\\x1b[2Jtwo\n"
+    monkeypatch.setenv("TERM", "dumb")
     assert tinted() == "one\\x1b[2Jtwo\n"
 
 
