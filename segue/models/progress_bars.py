@@ -21,10 +21,15 @@ from rich.text import Text
 from segue.models.progress import Report
 
 
+def has_bars(console: Console) -> bool:
+    """A dumb terminal, such as an editor's, is drawn none: what would be a bar was an empty line."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
 @contextmanager
 def shown(console: Console) -> Iterator[Report]:
-    """A bar for what began last, while it lasts; without a terminal, one line for each thing."""
-    if not console.is_terminal:
+    """A bar for what began last, while it lasts; where there are none, one line for each thing."""
+    if not has_bars(console):
         yield as_lines(lambda line: console.print(line, highlight=False))
         return
     bars = _Bars(console)

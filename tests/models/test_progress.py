@@ -1,6 +1,7 @@
 import threading
 from io import StringIO
 
+import pytest
 from rich.console import Console
 from rich.live import _RefreshThread
 
@@ -15,6 +16,16 @@ def test_a_log_gets_one_line_for_each_thing() -> None:
             report("Fetching x", done, 93_000_000)
         report("Waiting", 0, 0)
     assert out.getvalue() == "Fetching x (93.0 MB)\nWaiting\n"
+
+
+def test_a_dumb_terminal_gets_lines_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It got nothing while a model was fetched and loaded, and an empty line then."""
+    monkeypatch.setenv("TERM", "dumb")
+    out = StringIO()
+    with shown(Console(file=out, force_terminal=True)) as report:
+        report("Loading x", 0, 0)
+        report("Loading x", 1, 1)
+    assert out.getvalue() == "Loading x\n"
 
 
 def test_a_terminal_gets_a_bar() -> None:

@@ -17,6 +17,7 @@ from segue.engine.process.new_worker import NewWorker
 from segue.engine.seam import Engine, error_of
 from segue.errors import RequestError
 from segue.logs import printable, printable_json
+from segue.models.progress_bars import has_bars
 from segue.types import CompletionRequest, Failed, Prompted
 
 IN_FLIGHT = 128  # enough to fill every step, few enough to bound memory
@@ -39,7 +40,7 @@ async def _report(
     rows: list[tuple[str, ...]] = []
     columns = (TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # Where results are lines of the terminal themselves, they would stand on the bar's line.
-    has_no_bar = not console.is_terminal or (as_json and out.is_terminal)
+    has_no_bar = not has_bars(console) or (as_json and out.is_terminal)
     async with running(settings, console, ahead) as engine:
         progress = Progress(*columns, console=console, transient=True, disable=has_no_bar)
         # Not begun: at its end one of an older rich writes a line break, though there is no bar.
