@@ -32,6 +32,7 @@ IN_USE = "Choose another with --port; 0 takes a free one"
 _ADVICE = {
     errno.EADDRINUSE: IN_USE,
     errno.EADDRNOTAVAIL: "This machine has no such address; 127.0.0.1 is reached from here alone, 0.0.0.0 is every one",
+    socket.EAI_NONAME: "No address has this name; 127.0.0.1 is reached from here alone, 0.0.0.0 is every one",
     errno.EACCES: "Ports below 1024 are for administrators: choose another with --port",
 }
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -67,7 +68,8 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         # strerror repeats the address; the number of a name that is not found is below 0 and another list's.
         number = error.errno or 0
-        reason = os.strerror(number) if number > 0 else error.strerror or f"{error}"
+        said = os.strerror(number) if number > 0 else error.strerror or f"{error}"
+        reason = said.partition(" (while ")[0]
         hint = f" {_ADVICE[number]}." if number in _ADVICE else ""
         raise SetupError(f"Cannot listen on {host} port {port}: {reason}.{hint}") from error
 

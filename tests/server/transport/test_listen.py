@@ -55,6 +55,23 @@ def test_an_address_that_cannot_be_had_says_what_would_be_right(
         listen.bind("192.0.2.1", 80)
 
 
+def test_a_name_without_an_address_is_said_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name was there twice, the second time as Python writes an address."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise socket.gaierror(
+            socket.EAI_NONAME,
+            "not known (while attempting to bind on address ('none.invalid', 80))",
+        )
+
+    monkeypatch.setattr(socket, "create_server", refuse)
+    with pytest.raises(SetupError) as error:
+        listen.bind("none.invalid", 80)
+    said = "Cannot listen on none.invalid port 80: not known. No address has this name; "
+    assert error.value.message.startswith(said)
+    assert "while" not in error.value.message
+
+
 def test_who_gives_several_addresses_is_told_of_the_one_that_is_all() -> None:
     with pytest.raises(SetupError, match=":: is every one of both families"):
         listen.bind("127.0.0.1,::1", 0)
