@@ -144,8 +144,11 @@ def _open_what_is_closed() -> None:
 
 def _write_utf8() -> None:
     """Answers are text of any language: a pipe or a file gets UTF-8, though Windows has another encoding for those. The
-    names of files may be none: they are written as they are, and for people escaped."""
-    if os.environ.get("PYTHONIOENCODING"):
+    names of files may be none: they are written as they are, and for people escaped. Where PYTHONIOENCODING asks for
+    another encoding, what that lacks is escaped, unless it says what to do with it."""
+    if asked := os.environ.get("PYTHONIOENCODING"):
+        if ":" not in asked and isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
         return
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):

@@ -30,6 +30,23 @@ def test_a_pipe_gets_utf8_unless_another_encoding_is_asked_for(
     assert "●" in pipe.getvalue().decode(used)
 
 
+@pytest.mark.parametrize(("chosen", "written"), [("latin-1", "\\u25cf"), ("latin-1:replace", "?")])
+def test_what_an_encoding_that_is_asked_for_lacks_ends_no_command(
+    chosen: str, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with a traceback."""
+    pipe = io.BytesIO()
+    monkeypatch.setenv("PYTHONIOENCODING", chosen)
+    encoding, _, errors = chosen.partition(":")
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding, errors or "strict"))
+    monkeypatch.setattr(sys, "argv", ["segue", "dialects", "--markdown"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    sys.stdout.flush()
+    assert not end.value.code
+    assert written in pipe.getvalue().decode("latin-1")
+
+
 def test_a_command_that_a_test_runs_takes_no_signals_from_pytest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
