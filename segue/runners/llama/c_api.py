@@ -191,6 +191,9 @@ EXPECTED_CONTEXT_DEFAULTS = {
 # ggml_log_level → ours. It warns about many files, so its warnings are logged as info.
 LOG_LEVELS = {1: logging.DEBUG, 2: logging.DEBUG, 3: logging.INFO, 4: logging.WARNING}
 LOG_CONTINUED = 5
+# To llama.cpp all cells could be one sequence's; here each is bounded by the context, and the start tells of one that
+# is longer than the model's.
+_NO_MATTER_HERE = "possible training context overflow"
 
 
 class _Log:
@@ -206,7 +209,7 @@ class _Log:
         if level != LOG_CONTINUED:
             self._level = LOG_LEVELS.get(level, logging.DEBUG)
         if line.strip("."):
-            log.log(self._level, "%s", line)
+            log.log(logging.DEBUG if _NO_MATTER_HERE in line else self._level, "%s", line)
             if self._level == logging.WARNING:
                 self.errors.append(line)
 

@@ -108,6 +108,20 @@ def test_native_log_goes_to_logging_and_not_to_stderr(
     assert capfd.readouterr().err == ""
 
 
+def test_a_cache_of_several_contexts_is_no_overflow(
+    tiny_gguf: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every start of a model on llama.cpp warned of one, whatever its context."""
+    api, model = c_api.load(), c_api.open_model(str(tiny_gguf))
+    params = api.llama_context_default_params()
+    params.n_ctx = 4 * api.llama_model_n_ctx_train(model)
+    with caplog.at_level(logging.DEBUG, "segue.llama"):
+        api.llama_free(c_api.open_context(model, params))
+    api.llama_model_free(model)
+    [said] = [each for each in caplog.records if "overflow" in each.message]
+    assert said.levelno == logging.DEBUG
+
+
 def test_an_architecture_that_nobody_knows_is_named_with_the_version(tmp_path: Path) -> None:
     path = write_tiny_gguf(tmp_path / "x.gguf", architecture="nextyears")
     words = "cannot load .*: unknown model architecture: 'nextyears' .the model may be newer than"
