@@ -46,6 +46,7 @@ _OLLAMA = {
 
 _OWN = {row.flag: row.variable for row in TABLE}
 _PREFIX = "SEGUE_"
+_VERSION = "--version"  # a variable called so is a deployment's own
 # No settings: what `segue bench` reads, and what processes of ours tell each other.
 _BETWEEN_US = frozenset({"SEGUE_AGAINST_API_KEY", "SEGUE_PARENT_WATCH"})
 _KNOWN = {*_OWN.values(), FILE_VARIABLE, *_BETWEEN_US}
@@ -82,7 +83,7 @@ def _meant(name: str) -> str | None:
     """Of one that is called as ours are. What is nearer still is refused (config.py)."""
     if name in _KNOWN or name.endswith(_OF_SERVICES) or _PORT_OF_SERVICES in name:
         return None
-    if (flag := _flag(name, _PREFIX)) in FOREIGN:
+    if (flag := _flag(name, _PREFIX)) in FOREIGN and flag != _VERSION:
         return FOREIGN[flag]
     known = [each.removeprefix(_PREFIX) for each in _OWN.values()]
     near = [_PREFIX + each for each in get_close_matches(name.removeprefix(_PREFIX), known, 2)]

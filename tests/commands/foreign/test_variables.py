@@ -43,6 +43,7 @@ def test_one_that_is_empty_and_our_own_are_not_told() -> None:
         ("SEGUE_CTX_SIZE", "here it is --context-length N"),
         ("SEGUE_KV_MEMORY", "did you mean SEGUE_KV_MEMORY_MIB?"),
         ("SEGUE_FROB", "it is not known here"),
+        ("SEGUE_VERSION", "it is not known here"),
     ],
 )
 def test_one_that_is_called_as_ours_are_is_told(name: str, advice: str) -> None:
