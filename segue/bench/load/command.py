@@ -145,8 +145,14 @@ def bench(
         title = "requests per second" if rate else unit
         svg_file.write_text(cost(rows) if contexts else throughput(rows, title), encoding="utf-8")
     if json_file:
-        content = {"unit": unit, "figures": [row.as_json() for row in rows]}
-        json_file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(_as_json(unit, rows), encoding="utf-8")
+    if any(row.failed == row.requests for row in rows):  # of that load nothing was measured
+        click.get_current_context().exit(1)
+
+
+def _as_json(unit: str, rows: list[Figures]) -> str:
+    content = {"unit": unit, "figures": [row.as_json() for row in rows]}
+    return json.dumps(content, indent=1) + "\n"
 
 
 _EXCLUDE = (
