@@ -9,10 +9,10 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 
-# Built ones tell it in a line with the word `listening`. So does the wheel's log, but others' pieces may stand in that
-# line: there it is told in a line of its own, behind a line break.
+# What stands in the line that has it. The wheel's log says `listening` too, but others write to that pipe meanwhile: a
+# port above 65,535 was read there once. So the wheel's has a line of its own, behind a line break.
 _ADDRESS = re.compile(r"http://[\d.]+:\d{1,5}(?!\d)")
-_OF_WHEEL = "address of the server: "
+_OF_BUILT, _OF_WHEEL = "listening", "address of the server: "
 
 _WHEEL = """
 import json, sys, xllamacpp
@@ -43,10 +43,10 @@ def llama_server(
 ) -> Iterator[str]:
     """The address of llama.cpp's server with these settings, all others at their defaults."""
     if binary is None:
-        begin = _OF_WHEEL
-        command = [sys.executable, "-c", _WHEEL, path, str(threads), json.dumps(settings), begin]
+        mark = _OF_WHEEL
+        command = [sys.executable, "-c", _WHEEL, path, str(threads), json.dumps(settings), mark]
     else:
-        begin = ""
+        mark = _OF_BUILT
         command = [binary, *built_arguments(path, threads, settings)]
     try:
         process = subprocess.Popen(
@@ -61,7 +61,7 @@ def llama_server(
         raise SystemExit(f"{command[0]} cannot be run: {error.strerror}") from None
     with process:
         said: deque[str] = deque(maxlen=20)
-        address = _address(process.stdout or (), begin, said)
+        address = _address(process.stdout or (), mark, said)
         # What it logs later is read and forgotten, so that it never waits for a reader.
         reader = threading.Thread(target=said.extend, args=(process.stdout,))
         reader.start()
@@ -86,12 +86,10 @@ def built_arguments(path: str, threads: int, settings: Settings) -> list[str]:
     return arguments
 
 
-def _address(lines: Iterable[str], begin: str, said: deque[str]) -> str | None:
-    """Waits for it, in a line that begins so; `said` gets the lines until then. None if they end without one."""
+def _address(lines: Iterable[str], mark: str, said: deque[str]) -> str | None:
+    """Waits for it, in a line with this mark; `said` gets the lines until then. None if they end without one."""
     for line in lines:
         said.append(line)
-        if not line.startswith(begin) or not (begin or "listening" in line):
-            continue
-        if found := _ADDRESS.search(line):
+        if mark in line and (found := _ADDRESS.search(line)):
             return found[0]
     return None

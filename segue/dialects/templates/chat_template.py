@@ -62,9 +62,8 @@ _SPREADING_FILTERS = frozenset({"indent", "join", "list", "sort", "title", "urle
 _GROWING_GLOBALS = ("cycler", "joiner", "lipsum")
 
 _FILE = "<template>"  # the name Jinja compiles a template without a file under
-_UNCOUNTED = frozenset(
-    {__file__, alive.__file__, growth.__file__, lenient.__file__}
-)  # functions that weigh
+# Functions that weigh.
+_UNCOUNTED = frozenset({__file__, alive.__file__, growth.__file__, lenient.__file__})
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):

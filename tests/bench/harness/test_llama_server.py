@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from segue.bench.harness.llama_server import (
+    _OF_BUILT,
     _OF_WHEEL,
     _address,
     built_arguments,
@@ -52,7 +53,7 @@ open({str(logged)!r}, "w").close()
 
 
 def test_pieces_of_the_wheels_log_are_not_taken_for_its_address() -> None:
-    """Its threads write to the pipe that the address comes through: once a timestamp stood behind the port."""
+    """Its threads write to the pipe that the address comes through: once a port above 65,535 was read there."""
     said: deque[str] = deque()
     log = [
         "srv init: listening on http://127.0.0.1:376210.00.945 I\n",
@@ -63,7 +64,7 @@ def test_pieces_of_the_wheels_log_are_not_taken_for_its_address() -> None:
         _address([*log, "0.00.945.267 I srv ", right], _OF_WHEEL, said) == "http://127.0.0.1:37621"
     )
     assert _address(log, _OF_WHEEL, said) is None
-    assert _address(log[:1], "", said) is None
+    assert _address(log[:1], _OF_BUILT, said) is None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a script is no program there")
