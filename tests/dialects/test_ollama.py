@@ -263,7 +263,7 @@ def test_a_token_without_text_is_no_line(operation: Operation, num_lines: int) -
     ("operation", "stream"), [(GENERATE, True), (GENERATE, False), (TEXT, True), (TEXT, False)]
 )
 def test_cached_tokens_are_told(operation: Operation, stream: bool, cached: int) -> None:
-    """As Ollama 0.34 does; they are counted among the prompt's, too."""
+    """As Ollama 0.33.3 does; they are counted among the prompt's, too."""
     usage = {"stream_options": {"include_usage": True}} if operation is TEXT else {}
     call = operation.parse({"model": "m", "prompt": "abc", "stream": stream, **usage}, STAMP)
     tally, renderer = Tally(call.request), operation.renderer(call)

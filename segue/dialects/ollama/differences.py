@@ -134,6 +134,6 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "/api/version names the Ollama whose contract this is, and Segue's own version beside it.",
-        "Clients compare it with the versions of Ollama.",
+        "Clients compare it with the versions of Ollama: from 0.35 on they ask for decisions, which are not made here.",
     ),
 )

@@ -143,7 +143,7 @@ class Generation:
 
     def _durations(self, tally: Tally, choice: Choice) -> dict[str, int]:
         """In nanoseconds. Time spent neither on the prompt nor on the answer counts as loading. Zeros are left out, but
-        not of cached tokens (as in Ollama 0.34). An answer has its duration even if it came in one step: clients
+        not of cached tokens (as in Ollama 0.33.3). An answer has its duration even if it came in one step: clients
         divide by it."""
         total_s = max(0.0, self._call.stamp.now() - self._call.stamp.arrived)
         read_s, written_s = choice.finished.prompt_s, choice.finished.decode_s

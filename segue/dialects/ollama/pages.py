@@ -23,7 +23,9 @@ from segue.dialects.rendering.model_facts import (
 )
 from segue.errors import InvalidField
 
-CONTRACT_VERSION = "0.33.0"  # the Ollama whose contract this is
+# The Ollama whose contract this is: the first that tells cached tokens. Clients that see 0.35 or newer ask for
+# decisions (`/v1/systemone`), which are not made here.
+CONTRACT_VERSION = "0.33.3"
 FOREVER_S = 100 * 365 * 86_400.0
 
 

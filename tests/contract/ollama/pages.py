@@ -35,7 +35,7 @@ PAGES = [
         "/api/version",
         None,
         method="GET",
-        answer={"version": "0.33.0", "segue": ANY},
+        answer={"version": "0.33.3", "segue": ANY},
         source="B.3 companions",
     ),
     *(
