@@ -91,9 +91,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Its manual documents the field; the server drops it in silence.",
     ),
     Difference(
-        "`/infill` answers with any model: one without tokens of its own for that gets the best of "
-        "several candidates. `input_prefix` or `input_suffix` left out is a 400.",
-        "The server refuses such models with 501, and answers 500 where a field is missing.",
+        "`/infill` answers with any model: one without tokens of its own for that gets the best of several candidates.",
+        "The server refuses such models with 501.",
     ),
     Difference(
         "`/infill` takes the order of prefix and suffix, the names of repository and file, and how many "
@@ -223,10 +222,6 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "A prompt without any token is refused with 400.",
         "There is nothing to continue; the server answers with an empty text.",
-    ),
-    Difference(
-        "A body that is not JSON is answered with 400, as builds after b10586 do.",
-        "That one answers 500, which tells clients to try again.",
     ),
     Difference(
         "A stream that breaks ends with its error event and `data: [DONE]` on `/v1/completions`.",

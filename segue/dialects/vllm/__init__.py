@@ -167,7 +167,7 @@ DIFFERENCES = (
     ),
     Difference(
         "With API keys, /metrics, /load, /version, /tokenize and /invocations need one as well.",
-        "vLLM asks for it below /v1 only, so that whoever reaches the port may use the model.",
+        "vLLM asks for it below /v1 and /inference only, so that whoever reaches the port may use the model.",
     ),
     Difference(
         "/version names the vLLM whose contract this is, and Segue's own version beside it.",
