@@ -47,6 +47,7 @@ _ASIDE = tuple(
     for name, reason in (
         ("logprob_token_ids", "alternatives are the likeliest tokens here"),
         ("prompt_logprob_token_ids", "a prompt's alternatives are the likeliest tokens here"),
+        ("prompt_logprob_start", "it needs prompt_logprob_token_ids, which are not served"),
         ("trace_decode_token_ids", "tokens are drawn here, none is prescribed"),
     )
 )

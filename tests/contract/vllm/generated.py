@@ -202,6 +202,7 @@ GENERATED = [
             ("temperature", 3, "SamplingParams._verify_args"),
             ("logprob_token_ids", [1], "difference: not known here"),
             ("prompt_logprob_token_ids", [[1]], "difference: not known here"),
+            ("prompt_logprob_start", 0, "vLLM 0.33: SamplingParams._validate_logprobs"),
             ("trace_decode_token_ids", [1], "difference: an answer of other tokens would be wrong"),
             ("guided_regex", "a", "a constraint is never passed by"),
         )
