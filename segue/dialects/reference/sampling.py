@@ -20,32 +20,31 @@ _INTRODUCTION = """\
 
 <!-- Written by `segue dialects --sampling > docs/sampling.md`: change the tables in segue/dialects instead. -->
 
-A token is drawn in steps; the order of the steps is data. Log-probabilities are of the raw logits, before all of
-them (llama.cpp's `post_sampling_probs` asks for the distribution after them). A draw is a pure function of the
-seed, the choice, the position and its purpose. The field `samplers` sets the order; a step that is not named does not
-act. `logit_bias` cannot be named there, as it cannot in llama.cpp: biases are added before all steps, and bans hold
-throughout. Only mistral.rs' order has another place for biases.
+A token is drawn in steps. The field `samplers` sets their order; a step that it does not name does not act.
+`logit_bias` cannot be named there, just as in llama.cpp: biases are added before all steps (only mistral.rs' order
+has another place for them), and bans always hold. Log-probabilities are of the raw logits, before all steps;
+llama.cpp's `post_sampling_probs` asks for the distribution after them. The random numbers of a draw are a pure
+function of seed, choice, position and purpose.
 
-Two orders are the defaults:
+There are two default orders:
 """
 
 _SCOPES = """\
 ## What the penalties look at
 
 The repetition penalty and DRY look at prompt and output, in every system that has them. Presence and frequency
-penalties look at the output only in OpenAI's API, in vLLM and in mistral.rs (their samplers count output tokens
-apart from those of the prompt) and in llamafile, whose sampler is not handed the prompt; and at prompt and output in
-llama.cpp and Ollama, whose samplers are handed all tokens. `penalize_prompt` in the table below is that difference. The
-window (`repeat_last_n`) counts tokens back from the end of what they look at; -1 is all of it, 0 turns them off.
+penalties look at the output only in OpenAI's API, vLLM, mistral.rs and llamafile, and at prompt and output in
+llama.cpp and Ollama; `penalize_prompt` in the table below is that difference. The window (`repeat_last_n`) counts
+tokens back from the end of what they look at; -1 is all of it, 0 turns them off.
 
-The repetition penalty divides, or multiplies, a logit before presence and frequency penalties are taken off it; in
-mistral.rs it does so after them (`repetition_last`).
+The repetition penalty divides (or multiplies) a logit before presence and frequency penalties are subtracted; in
+mistral.rs, after (`repetition_last`).
 
 ## Parameters
 
-For each dialect: the field's name there and its default. A default without a name is fixed; nothing means that
-the dialect has no such field and the step does not act. A model may bring other defaults along, for llama.cpp's, vLLM's
-and mistral.rs' dialects: [defaults.md](defaults.md). The names on the left are Segue's own.
+A cell has the field's name in that dialect and its default. A default without a name is fixed; an empty cell means that
+the dialect has no such field and the step does not act. In llama.cpp's, vLLM's and mistral.rs' dialects a model may have
+defaults of its own: [defaults.md](defaults.md). The names on the left are Segue's own.
 """
 
 
