@@ -12,19 +12,19 @@ from segue.engine.constraints.schemas.keywords.expander import ANNOTATIONS, APPL
 _NOTES = {  # of keywords that hold other schemas
     "$ref": "into the schema itself: pointers, anchors, embedded `$id`; nothing is fetched",
     "anyOf": "",
-    "oneOf": "where options overlap, what fits two of them is kept out",
-    "not": "of everything in this table but what says otherwise",
+    "oneOf": "values that fit two options are kept out",
+    "not": "of everything in this table except where a note says otherwise",
     "if": "with `then` and `else`",
-    "items": "a schema, or the list of older drafts",
+    "items": "a schema, or the list form of older drafts",
     "additionalItems": "beside a list of `items`, or without effect in older drafts",
-    "contains": "with `minContains` and `maxContains`; no more than three at once",
-    "uniqueItems": "where items have ten listed values or fewer, or `maxItems` is small; otherwise `true` is "
-    "refused, as is its opposite",
-    "properties": "in the order of the schema, those of free names behind them",
+    "contains": "with `minContains` and `maxContains`; at most three at once",
+    "uniqueItems": "where items have at most ten listed values, or `maxItems` is small; otherwise `true` is "
+    "refused, as is its negation",
+    "properties": "in the order of the schema, free names after them",
     "patternProperties": "patterns may overlap, up to six in one object",
-    "propertyNames": "not its opposite",
-    "unevaluatedItems": "not its opposite",
-    "unevaluatedProperties": "not its opposite",
+    "propertyNames": "cannot be negated",
+    "unevaluatedItems": "cannot be negated",
+    "unevaluatedProperties": "cannot be negated",
 }
 REFUSED = {
     "$dynamicRef": "write `$ref`",
@@ -48,12 +48,12 @@ def markdown() -> str:
     lines = [
         f"Enforced: {_listed(name for name, note in notes.items() if not note)}; and with notes:",
         "",
-        "| keyword | |",
+        "| keyword | note |",
         "|---|---|",
         *(f"| `{name}` | {note} |" for name, note in notes.items() if note),
         "",
-        f"- Without effect, as they say nothing about values: {annotations}.",
-        f"- Refused: {refused}, and any other: a misspelt keyword would leave the output free.",
+        f"- Accepted without effect, since they say nothing about values: {annotations}.",
+        f"- Refused: {refused}, and any other, since a misspelt keyword would leave the output free.",
         f"- Formats: {_listed([*FORMATS, *NUMBER_FORMATS])}; {_listed(sorted(UNCHECKED_FORMATS))} allow everything. "
         "Any other is refused.",
     ]

@@ -213,7 +213,7 @@ class Keyword(NamedTuple):
 ASSERTIONS: dict[str, Keyword] = {
     "type": Keyword(say_type),
     "nullable": Keyword(
-        say_nullable, "of OpenAPI 3.0: null fits the `type` beside it too; refused without one"
+        say_nullable, "from OpenAPI 3.0: null fits the `type` beside it too; refused without a `type`"
     ),
     "const": Keyword(say_const),
     "enum": Keyword(say_enum),
@@ -223,7 +223,7 @@ ASSERTIONS: dict[str, Keyword] = {
     "exclusiveMaximum": Keyword(say_bound("exclusiveMaximum", False, True)),
     "multipleOf": Keyword(
         say_multiple,
-        "whole numbers to 10,000 and parts of one such as 0.25; beside `not` only what last digits show",
+        "whole numbers up to 10,000 and fractions of one such as 0.25; under `not` only where the last digits decide",
     ),
     "minLength": Keyword(say_count("minLength", "string", Length, True), "in characters"),
     "maxLength": Keyword(say_count("maxLength", "string", Length, False), "in characters"),
@@ -235,7 +235,7 @@ ASSERTIONS: dict[str, Keyword] = {
     "maxItems": Keyword(say_count("maxItems", "array", Size, False)),
     "minProperties": Keyword(
         say_count("minProperties", "object", Count, True),
-        "refused where two properties or more would have free names",
+        "refused where two or more properties would have free names",
     ),
     "maxProperties": Keyword(say_count("maxProperties", "object", Count, False)),
     "required": Keyword(say_required),
