@@ -43,8 +43,8 @@ mistral.rs, after (`repetition_last`).
 ## Parameters
 
 A cell has the field's name in that dialect and its default. A default without a name is fixed; an empty cell means that
-the dialect has no such field and the step does not act. In llama.cpp's, vLLM's and mistral.rs' dialects a model may have
-defaults of its own: [defaults.md](defaults.md). The names on the left are Segue's own.
+the dialect has no such field and the step does not act. In llama.cpp's, vLLM's and mistral.rs' dialects a model may
+have defaults of its own: [defaults.md](defaults.md). The names on the left are Segue's own.
 """
 
 

@@ -213,7 +213,8 @@ class Keyword(NamedTuple):
 ASSERTIONS: dict[str, Keyword] = {
     "type": Keyword(say_type),
     "nullable": Keyword(
-        say_nullable, "from OpenAPI 3.0: null fits the `type` beside it too; refused without a `type`"
+        say_nullable,
+        "from OpenAPI 3.0: null fits the `type` beside it too; refused without a `type`",
     ),
     "const": Keyword(say_const),
     "enum": Keyword(say_enum),
