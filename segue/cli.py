@@ -24,12 +24,13 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "bench": Entry(
-        "segue.bench.load.command", "Send load to the server at URL and print what came of it."
+        "segue.bench.load.command",
+        "Put load on the server at URL, and print throughput and latency.",
     ),
     "complete": Entry("segue.commands.complete", "Complete PROMPT."),
     "completion": Entry(
         "segue.commands.shell_completion",
-        'Print a script for SHELL: eval "$(segue completion bash)".',
+        'Print the completion script for SHELL: eval "$(segue completion bash)".',
     ),
     "dialects": Entry(
         "segue.commands.dialects", "Print which dialect has which fields, or the fields of NAME."

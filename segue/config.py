@@ -40,7 +40,7 @@ def user_cache_dir(environ: Mapping[str, str] = os.environ, platform: str = sys.
 
 
 _MODELS_HELP = (
-    "models to serve: PATH.gguf, OWNER/REPO[:QUANT], hf:OWNER/REPO/FILE.gguf, or NAME= and one of "
+    "models to serve: PATH.gguf, OWNER/REPO[:QUANT], hf:OWNER/REPO/FILE.gguf, or NAME= before one of "
     "these; none: the embedded one"
 )
 
@@ -57,36 +57,36 @@ class Settings:
     lora: tuple[str, ...] = field(
         default=(),
         metadata=_said(
-            "a LoRA adapter for the first model, [NAME=]FILE.gguf[@SCALE]; with a NAME, requests ask for it as "
-            "their model, without one it is applied to all",
+            "a LoRA adapter for the first model, [NAME=]FILE.gguf[@SCALE]; with a NAME, requests choose it as "
+            "their model; without one, it applies to all",
             has_commas=True,
         ),
     )
     draft: str | None = field(
         default=None,
         metadata=_said(
-            "a small model of the first one's vocabulary that drafts what comes next; auto: a model's own MTP "
-            "layer, if its file has one; none: neither. Texts draft for themselves in any case"
+            "a small draft model with the first model's vocabulary; auto: the model's own MTP layer, if its file "
+            "has one; none: neither. The text itself is drafted from in any case"
         ),
     )
     cache_dir: Path = field(
         default_factory=user_cache_dir,
         metadata=_said(
-            "folder of the embedded model and of compiled kernels; by default segue in the user's cache folder "
-            "(~/.cache on Linux). Models of Hugging Face are kept in HF_HOME",
+            "folder for the embedded model and compiled kernels; by default segue in the user's cache folder "
+            "(~/.cache on Linux). Hugging Face models are kept in HF_HOME",
             variable="SEGUE_CACHE",
         ),
     )
     context_length: Count | None = field(
         default=None,
         metadata=_said(
-            "tokens of the longest sequence; auto: the model's own context, at most 8192 (on vLLM all of it)"
+            "tokens that a sequence may have; auto: the model's own context, at most 8192 (on vLLM all of it)"
         ),
     )
     context_shift: bool = field(
         default=False,
         metadata=_said(
-            "answers that fill the context go on, where a request does not say: in llama.cpp's dialect and the root's"
+            "let answers go on past a full context by default, in llama.cpp's dialect and at the root"
         ),
     )
     kv_memory_mib: Count | None = field(
@@ -98,29 +98,29 @@ class Settings:
     kv_type: Literal["f16", "q8_0"] = field(
         default="f16",
         metadata=_said(
-            "what the KV cache is kept in; q8_0: 8 bits and a scale for each 32 numbers; it holds 1.9 times the tokens"
+            "number type of the KV cache; q8_0: 8 bits, with a scale for each 32 numbers; it holds 1.9 times the tokens"
         ),
     )
     num_slots: Annotated[int, Meta(ge=1, le=256)] = field(
-        default=64, metadata=_said("sequences in the KV cache at once, cached prefixes included")
+        default=64, metadata=_said("most sequences in the KV cache, cached prefixes included")
     )
     slot_save_path: Path | None = field(
-        default=None, metadata=_said("folder where clients may save slots; none: they may not")
+        default=None, metadata=_said("folder in which clients may save slots; none: they may not")
     )
     slot_save_mib: Count | None = field(
-        default=None, metadata=_said("most that files there may take; auto: what the disk has")
+        default=None, metadata=_said("space that saved slots may take; auto: what the disk has")
     )
     chunk_rows: Annotated[int, Meta(ge=2, le=65536)] = field(
-        default=256, metadata=_said("tokens per step; longer prompts are read in chunks")
+        default=256, metadata=_said("most tokens per step; longer prompts are read in chunks")
     )
     scheduling_policy: Literal["fcfs", "priority"] = field(
         default="fcfs",
         metadata=_said(
-            "who is served first; fcfs: who came first; priority: of a key's requests the one with the lower `priority`"
+            "fcfs: first come, first served; priority: of a key's requests, the one with the lowest `priority` first"
         ),
     )
     threads: Count | None = field(
-        default=None, metadata=_said("compute threads; auto: one per processor that may be used")
+        default=None, metadata=_said("compute threads; auto: one per usable processor")
     )
     runner: Literal["auto", "cpu", "llama", "fake"] = field(
         default="auto",
@@ -131,17 +131,17 @@ class Settings:
     cpu_flavour: str | None = field(
         default=None,
         metadata=_said(
-            "the instruction set of the kernels (avx2, neon, ...); auto: the best that the processor has",
+            "instruction set of the kernels (avx2, neon, ...); auto: the best that the processor has",
             variable="SEGUE_CPU",
         ),
     )
     infill: Literal["auto", "fim-only"] = field(
         default="auto",
-        metadata=_said("a suffix without FIM tokens: auto ranks middles, fim-only refuses"),
+        metadata=_said("without FIM tokens in the model: auto ranks middles, fim-only refuses"),
     )
     engine: Literal["segue", "vllm"] = field(
         default="segue",
-        metadata=_said("the engine: Segue's own, or vLLM, which serves Hugging Face folders"),
+        metadata=_said("Segue's own engine, or vLLM, which serves Hugging Face folders"),
     )
     vllm_options: tuple[str, ...] = field(
         default=(),
@@ -160,23 +160,23 @@ class Settings:
     )
     server_processes: Annotated[int, Meta(ge=1, le=64)] = field(
         default=1,
-        metadata=_said("processes that serve HTTP, over one engine; more where one is fully busy"),
+        metadata=_said("processes that serve HTTP over one engine; more help if one is saturated"),
     )
     dialect: str = field(
         default="openai",
-        metadata=_said("the dialect of the root paths, as `segue dialects` names them"),
+        metadata=_said("the dialect of the root paths, by its name in `segue dialects`"),
     )
     stream_interval: Count = field(
-        default=1, metadata=_said("tokens of each chunk of a stream after its first")
+        default=1, metadata=_said("tokens in each chunk of a stream after the first")
     )
     sse_ping_interval: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = field(
         default=15,  # not sooner: there are clients that take comments for text
-        metadata=_said("seconds of silence after which a stream has a comment; 0 and -1: never"),
+        metadata=_said("seconds of silence after which a stream gets a comment; 0 and -1: never"),
     )
     strict_model: bool = field(
         default=False,
         metadata=_said(
-            "refuse names that are not served; without it, a model that is served alone answers to any name"
+            "refuse model names that are not served; otherwise a model served alone answers to any name"
         ),
     )
     preload: bool = field(
@@ -184,18 +184,18 @@ class Settings:
         metadata=_said("load all models at the start, not only the first one"),
     )
     keep_alive_s: Seconds = field(
-        default=0.0, metadata=_said("unload a model idle for so many seconds; 0: never")
+        default=0.0, metadata=_said("unload a model after so many idle seconds; 0: never")
     )
     client_keep_alive: bool | None = field(
         default=None,
         metadata=_said(
-            "whether requests may set how long a model stays loaded; auto: yes, unless API keys are set"
+            "let requests set how long a model stays loaded; auto: yes, unless API keys are set"
         ),
     )
     defaults: tuple[str, ...] = field(
         default=(),
         metadata=_said(
-            "a default for fields that a request leaves out, NAME=VALUE: a sampling field in any dialect's spelling, "
+            "a default for a field that requests leave out, NAME=VALUE: a sampling field in any dialect's spelling, "
             "such as temperature=0.7, n_predict=256 or seed=1",
             flag="--default",
         ),
@@ -203,8 +203,8 @@ class Settings:
     generation_config: tuple[str, ...] = field(
         default=(),
         metadata=_said(
-            "where llama.cpp's, vLLM's and mistral.rs' dialects take a model's own sampling defaults from: auto (the "
-            "model), off or vllm (nowhere), or a generation_config.json or its folder; NAME= in front: of that model"
+            "source of a model's own sampling defaults in llama.cpp's, vLLM's and mistral.rs' dialects: auto (the "
+            "model), off or vllm (none), or a generation_config.json or its folder; NAME= in front: for that model"
         ),
     )
     api_keys: tuple[str, ...] = field(
@@ -221,25 +221,25 @@ class Settings:
         default=None, metadata=_said("a file of keys, one per line, read again when it changes")
     )
     requests_per_minute: CountOrNone = field(
-        default=0, metadata=_said("requests per minute for each key; 0: any number")
+        default=0, metadata=_said("requests per minute for each key; 0: no limit")
     )
     tokens_per_minute: CountOrNone = field(
-        default=0, metadata=_said("tokens per minute for each key, prompts included; 0: any number")
+        default=0, metadata=_said("tokens per minute for each key, prompts included; 0: no limit")
     )
     max_concurrent: CountOrNone = field(
         default=0,
-        metadata=_said("requests at once for each key, counted by candidates; 0: any number"),
+        metadata=_said("requests at once for each key, counted by candidates; 0: no limit"),
     )
     allowed_hosts: tuple[str, ...] = field(
         default=(),
         metadata=_said(
-            "an allowed Host header, besides loopback and addresses", flag="--allowed-host"
+            "a Host header to allow, besides loopback and addresses", flag="--allowed-host"
         ),
     )
     cors_origins: tuple[str, ...] = field(
         default=(),
         metadata=_said(
-            "an allowed CORS origin: URL, SCHEME:, localhost or *", flag="--cors-origin"
+            "a CORS origin to allow: URL, SCHEME:, localhost or *", flag="--cors-origin"
         ),
     )
     max_queue: Count = field(
@@ -255,8 +255,7 @@ class Settings:
     step_timeout_s: Annotated[float, Meta(ge=0.1, le=10**9)] | None = field(
         default=None,
         metadata=_said(
-            "seconds after which a step of the model counts as hung and its process is restarted; auto: 120, on vLLM "
-            "1800",
+            "seconds after which a step counts as hung and the model's process is restarted; auto: 120, on vLLM 1800",
             flag="--step-timeout",
         ),
     )
@@ -271,7 +270,7 @@ class Settings:
     write_timeout_s: Annotated[float, Meta(ge=0.1, le=10**9)] = field(
         default=30.0,
         metadata=_said(
-            "seconds without reading after which a client is disconnected", flag="--write-timeout"
+            "seconds after which a client that reads nothing is dropped", flag="--write-timeout"
         ),
     )
     # A million token ids are 8 MB of JSON, and a hundred such bodies still fit in memory.
@@ -299,7 +298,7 @@ class Settings:
     log_format: Literal["text", "json"] = field(
         default="text", metadata=_said("log lines: for people, or one JSON object per line")
     )
-    log_prompts: bool = field(default=False, metadata=_said("write prompts into the log"))
+    log_prompts: bool = field(default=False, metadata=_said("log the bodies of requests"))
     otlp_endpoint: str = field(
         default="",
         metadata=_said(

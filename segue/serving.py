@@ -16,7 +16,7 @@ from segue.commands.options import with_settings
 
 @click.command(cls=Understanding)
 @with_settings
-@click.option("--print-config", is_flag=True, help="print the settings as a file, and stop")
+@click.option("--print-config", is_flag=True, help="print the settings as a TOML file, and stop")
 def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     """Serve MODELS over HTTP; without any, the embedded one.
 
@@ -25,9 +25,9 @@ def serve(print_config: bool, config_file: Path | None, **flags: Any) -> None:
     segue serve ./model.gguf --port 9000
     segue serve small=./a.gguf large=OWNER/REPO:Q8_0
 
-    A model is PATH.gguf, OWNER/REPO[:QUANT] or hf:OWNER/REPO/FILE.gguf of Hugging Face, or NAME= and one of these; with
-    --engine vllm also a folder. Every flag is also a variable SEGUE_* and a key of the file --config: docs/settings.md
-    has a table of all.
+    A model is PATH.gguf, OWNER/REPO[:QUANT] or hf:OWNER/REPO/FILE.gguf of Hugging Face; with --engine vllm also a
+    folder. NAME= in front sets the name that requests use. Every flag is also a variable SEGUE_* and a key of the
+    --config file; docs/settings.md lists them all.
     """
     settings = config.load(flags, file=config_file)
     if print_config:

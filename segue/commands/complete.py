@@ -31,7 +31,7 @@ _PROBABILITY = click.FloatRange(0, 1)
     type=click.IntRange(-1),
     default=128,
     show_default=True,
-    help="-1: as many as fit",
+    help="length of the answer; -1: as many as fit",
 )
 @click.option(
     "--temperature", type=click.FloatRange(0, 2), default=1.0, show_default=True, help="0 is greedy"

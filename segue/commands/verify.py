@@ -19,7 +19,7 @@ from segue.logs import printable
 @click.argument("receipt", type=click.Path(path_type=Path))
 @click.option(
     "--url",
-    help="use this server, whose key is read from SEGUE_API_KEY; without it the model runs here",
+    help="use this server, with the key from SEGUE_API_KEY; without --url the model runs here",
 )
 @with_engine
 def verify(

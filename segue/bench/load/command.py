@@ -44,19 +44,21 @@ KEYS = ("SEGUE_API_KEY", "SEGUE_AGAINST_API_KEY")  # variables: what is in a com
     type=click.Choice(list(REQUEST_FORMATS)),
     default="openai",
     show_default=True,
-    help="how the server is asked",
+    help="dialect of the requests",
 )
-@click.option("--clients", default="1,4,16", show_default=True, help="closed loop: so many at once")
-@click.option("--requests", type=click.IntRange(1), help="in each load; by default four per client")
+@click.option("--clients", default="1,4,16", show_default=True, help="closed loop: clients at once")
+@click.option(
+    "--requests", type=click.IntRange(1), help="requests per load; by default four per client"
+)
 @click.option("--rate", help="open loop instead: requests per second, such as 1,2,4")
 @click.option(
     "--seconds",
     type=click.FloatRange(0.1),
     default=30.0,
     show_default=True,
-    help="of each open load",
+    help="duration of each open load",
 )
-@click.option("--contexts", help="one client and prompts of so many words, such as 64,512,2048")
+@click.option("--contexts", help="one client; words of its prompts, such as 64,512,2048")
 @click.option(
     "--prompt-words",
     type=click.IntRange(1),
@@ -77,17 +79,17 @@ KEYS = ("SEGUE_API_KEY", "SEGUE_AGAINST_API_KEY")  # variables: what is in a com
     type=click.Choice(list(REQUEST_FORMATS)),
     default="openai",
     show_default=True,
-    help="how the other is asked",
+    help="dialect of the requests to the other",
 )
 @click.option("--model", help="the model to ask for; none: the first that the server lists")
-@click.option("--against-model", help="the other's; for llama.cpp, the file it serves")
+@click.option("--against-model", help="the other server's model; for llama.cpp, the file it serves")
 @click.option(
     "--svg",
     "svg_file",
     type=click.Path(path_type=Path),
-    help="a plot of tokens per second, or costs",
+    help="file for a plot of tokens per second, or of costs",
 )
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="every figure")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="file for all figures")
 def bench(
     url: str,
     dialect: str,
@@ -105,9 +107,9 @@ def bench(
     svg_file: Path | None,
     json_file: Path | None,
 ) -> None:
-    """Send load to the server at URL and print what came of it. Without a URL, http://127.0.0.1:8080. Keys are read
-    from SEGUE_API_KEY and, for the server of --against, SEGUE_AGAINST_API_KEY. The table has tokens and requests per
-    second, milliseconds to the first token and from each to the next (gap), medians and 90th percentiles."""
+    """Put load on the server at URL, and print throughput and latency. Without a URL, http://127.0.0.1:8080. Keys are
+    read from SEGUE_API_KEY and, for the server of --against, SEGUE_AGAINST_API_KEY. The table has tokens and requests
+    per second, milliseconds to the first token and from each to the next (gap), medians and 90th percentiles."""
     _check_kind(click.get_current_context())
     for address in (url, against):
         _check_address(address)
