@@ -130,39 +130,38 @@ INTRODUCTION = """\
 
 <!-- Written by `segue dialects --markdown > docs/dialects.md`: change the tables in segue/dialects instead. -->
 
-Each dialect is served under its own prefix, so that a base URL of `http://host:8080/llamacpp/v1` is llama.cpp's.
-The dialect named by `--dialect` is served without a prefix too, and so is every path that no other system has. By
-default it is `openai`, which takes nearly all fields of the others: [the table](#who-takes-what) has which.
+Each dialect is served under its own prefix: the base URL `http://host:8080/llamacpp/v1` is llama.cpp's.
+The dialect named by `--dialect` is also served without a prefix, and so is every path that only one system has. By
+default it is `openai`, which takes nearly all fields of the others, as [this table](#who-takes-what) shows.
 
 In every dialect:
 
-- A field that is unknown or has no effect is named in the header `x-segue-ignored`; it is no error, unless it is a
-  constraint. So is what has no effect in a schema that allows that ([constraints.md](constraints.md)), and `model`
-  where one model is served, which answers to any name unless `--strict-model`.
+- The header `x-segue-ignored` names fields that are unknown or have no effect. They are no error, except constraints.
+  It also names parts of a schema without effect, if the schema allows that ([constraints.md](constraints.md)), and a
+  `model` that is not the one that is served alone (which answers to any name unless `--strict-model`).
 - `x-segue-seed` is the seed that was used. The same request with that seed gives the same answer on every server that
   shows the same `system_fingerprint`, which stands for versions, model file and runner
-  ([determinism.md](determinism.md)). One that begins with `fp_varies` promises nothing beyond what `/health` says of
-  `deterministic`: what else the server computes at the time can change an answer. A server that promises nothing
-  of seeds (`--engine vllm`, unless it is `deterministic`) gives a request without one none, and sends no such header.
-- A field that a request leaves out has the default of the tables below, unless the server was started with another
+  ([determinism.md](determinism.md)). If the fingerprint begins with `fp_varies`, only `deterministic` in `/health`
+  promises anything; otherwise what else the server computes can change an answer. A server without promises
+  (`--engine vllm`, unless it is `deterministic`) draws a request without a seed without one, and sends no such header.
+- A field that a request leaves out has the default in the tables below, unless the server was started with another
   (`--default NAME=VALUE`, in any dialect's spelling). `max_tokens` is 16 in OpenAI's, vLLM's and Llama Stack's; in the
   others an answer may fill the context, and go on past it in Ollama's. In llama.cpp's, vLLM's and mistral.rs' dialects
   a model's own defaults come between the two, as in those systems: `general.sampling.*` of a GGUF file,
   `generation_config.json` of a folder ([defaults.md](defaults.md)). The root and the others do not depend on the model.
 - `x-segue-infill` says how a gap was filled: `fim`, by the model's own tokens, or `ranked`.
-- `x-segue-infill-kept` says how much of what stands around the gap fitted into the context, in tokens kept of tokens
+- `x-segue-infill-kept` says how much of the text around the gap fitted into the context, in tokens kept of tokens
   given: `prefix=640/1210, suffix=128/300, extra=0/55`.
-- `x-segue-truncated` is how many tokens of the prompt were cut off, where the request allowed that.
-- A constraint that cannot be enforced is refused with 400: one that is empty, one that this dialect does not know but
-  another does (`json_schema` under `/vllm`, `regex` of SGLang), and two at once. Only what a system's
-  clients send for none is none: `grammar: ""` of llama.cpp, `format: ""` of Ollama,
-  `response_format: {"type": "text"}`.
+- `x-segue-truncated` is the number of tokens that were cut off the prompt, if the request allowed that.
+- A constraint that cannot be enforced is refused with 400. So are an empty one, one that only another dialect knows
+  (`json_schema` under `/vllm`, `regex` of SGLang), and two at once. What a system's clients send for no constraint is
+  none: `grammar: ""` of llama.cpp, `format: ""` of Ollama, `response_format: {"type": "text"}`.
 - Numbers in the tables are a dialect's own bounds; a server may allow less (`--max-n`, `--max-logprobs` and others:
   [settings.md](settings.md#bounds-of-a-request)).
 
 ## Who takes what
 
-A dialect knows the fields with a dot; some of them only to say that they have no effect or are refused.
+A dot means that the dialect knows the field, sometimes only to say that it has no effect or is refused.
 """
 
 

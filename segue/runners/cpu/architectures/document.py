@@ -15,19 +15,17 @@ _HEAD = """# Models that the CPU runner computes
 
 <!-- Written by `python -m segue.runners.cpu.architectures.document > docs/models.md`: change families/ instead. -->
 
-A GGUF file whose architecture is in the table is computed by Segue's own kernels; other architectures, and files that
-say something beyond this page, run on llama.cpp (of which build 11549 is meant here). `segue models show FILE.gguf`
-tells the architecture, which runner would serve the file, and why. How a model is named and fetched:
-[quickstart.md](quickstart.md#other-models).
+Segue's own kernels compute GGUF files whose architecture is in the table. Other architectures, and files that go beyond
+this page, run on llama.cpp (here always build 11549). `segue models show FILE.gguf` shows the architecture, which
+runner would serve the file, and why. How to name and download a model: [quickstart.md](quickstart.md#other-models).
 
 {contents}
 """
 _LEGEND = """
-An empty cell is what Llama has: RMS norms before attention and feed-forward, nothing else to attention, a gated silu,
-one residual, a head of its own or tied to the embeddings. Positions: RoPE, whose pairs are neighbours or half a head
-apart (halves, as in NeoX), unless something else is named. QK norm: queries and keys are normed head by head. Behind
-"experts" stands what their shares are made by. Which layers have windows or a state holds unless the file says
-otherwise.
+An empty cell means as in Llama: RMS norms before attention and feed-forward, plain attention, a gated silu, one
+residual, a head of its own or tied to the embeddings. Positions: RoPE, whose pairs are neighbours or half a head
+apart (halves, as in NeoX), unless something else is named. QK norm: queries and keys are normed head by head. After
+"experts" comes the function that gives their shares. The file may change which layers have windows or a state.
 
 """
 _WIDTH = 120
@@ -121,8 +119,8 @@ def _larger() -> str:
     factors = {name: form.kept_bytes / form.block_bytes for name, form in FORMATS.items()}
     larger = [f"{name} {factor:.2f}" for name, factor in factors.items() if factor > 1.1]
     return _point(
-        "In memory weights take what they take in the file, or up to 4% more. Those that the file has as rows of a "
-        "table, or as digits in base 3, are written out when they are packed and take this many times the file: "
+        "In memory weights take as much as in the file, or up to 4% more. Those that the file has as rows of a "
+        "table, or as digits in base 3, are expanded when they are packed and take this many times the file: "
         f"{', '.join(larger)}. `segue models show` says what a file takes."
     )
 
